@@ -168,6 +168,8 @@ int nvm_free(NVM_POOL* pool, void* object) {
   }
   freed = api::if_intact(pool, freed);
   if (freed.error() == errc::io) (*e)->transaction->doom(errc::io);
+  if (freed && pool->checked && pool->references != nullptr) [[unlikely]]
+    api::freeing(pool, object, __builtin_return_address(0));
   return api::answer(freed);
 }
 

@@ -9,6 +9,7 @@
 #include <new>
 #include <system_error>
 
+#include "api/misuse.hpp"
 #include "api/pool_object.hpp"
 #include "nvm/gc.h"
 #include "nvm/stm.h"
@@ -161,6 +162,7 @@ status pool_references::start(bool background) {
   if (counts_->unsettled()) {
     if (status s = counts_->find_dying(); !s) return s;
   }
+  if (pool_->checked) counts_->watch_frees(&frees_);
   e.count_references(counts_.get());
   // Nobody has a pointer yet.
   if (status s = counts_->settle(references::how::at_rest); !s) return s;
@@ -251,6 +253,22 @@ status start_references(nvm_pool* pool, std::uint32_t collect) noexcept try {
   pool->engine->count_references(nullptr);
   pool->references.reset();
   return fail(errc::no_memory, "%s: no volatile memory to count references", pool->file->path());
+}
+
+void freeing(nvm_pool* pool, const void* object, const void* caller) noexcept {
+  const auto at = reinterpret_cast<std::uintptr_t>(object) - reinterpret_cast<std::uintptr_t>(pool->base());
+  pool->references->frees().called(at, caller);
+}
+void tell_wrong_frees(nvm_pool* pool) {
+  for (const auto& f : pool->references->frees().take()) {
+    const void* const object = pool->base() + f.payload;
+    const errc code =
+        f.twice ? fail(errc::bad_pointer, "the object at %p was freed twice", object)
+                : fail(errc::bad_pointer, "the object at %p was freed: found %lu references to it, expected none",
+                       object, f.strong);
+    (void)report(code);
+    misused(code, object, f.caller);
+  }
 }
 
 unsigned open_transactions(nvm_pool* pool) noexcept {

@@ -9,6 +9,7 @@
 #include <optional>
 #include <thread>
 
+#include "api/checked_frees.hpp"
 #include "object/references.hpp"
 
 struct nvm_pool;
@@ -34,6 +35,8 @@ class pool_references final : public object::reference_host {
   [[nodiscard]] object::references& counts() noexcept { return *counts_; }
   // While it is held, the thread has no transaction open.
   [[nodiscard]] std::unique_lock<std::mutex> hold_thread() noexcept { return std::unique_lock{gate_}; }
+  // Checked builds: what was freed wrongly.
+  [[nodiscard]] checked_frees& frees() noexcept { return frees_; }
   [[nodiscard]] bool in_background() const noexcept { return thread_.joinable(); }
 
   // ---- object::reference_host ----
@@ -59,6 +62,7 @@ class pool_references final : public object::reference_host {
 
   nvm_pool* pool_;
   std::unique_ptr<object::references> counts_;
+  checked_frees frees_;
   unsigned lane_ = 0;  // of those that settle
   bool parked_ = false;
   std::mutex gate_;
@@ -71,6 +75,10 @@ class pool_references final : public object::reference_host {
 
 // Of a pool that was opened with this nvm_pool_options.collect.
 [[nodiscard]] status start_references(nvm_pool* pool, std::uint32_t collect) noexcept;
+// Of a pool whose references are counted in a checked build: the program frees the object by this call, if its
+// transaction commits; and, outside of calls, the mistakes of transactions that have.  May throw what a handler throws.
+void freeing(nvm_pool* pool, const void* object, const void* caller) noexcept;
+void tell_wrong_frees(nvm_pool* pool);
 // Transactions that the program has open.
 [[nodiscard]] unsigned open_transactions(nvm_pool* pool) noexcept;
 

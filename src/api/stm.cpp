@@ -501,7 +501,8 @@ nvm_stm* nvm_stm_begin(NVM_POOL* pool, nvm_stm_restart restart, void* argument) 
   return api::has_begun(tx, pool, restart, argument, nvm::platform::call_depth());
 }
 
-int nvm_stm_commit(nvm_stm* tx) {
+namespace {
+int commit_and_wait(nvm_stm* tx) {
   const nvm::platform::in_call here;
   if (tx->inner.depth() == 0) api::leave_next_frame(tx);
   verdict a = verdict::failed;
@@ -534,6 +535,15 @@ int nvm_stm_commit(nvm_stm* tx) {
     return failure.again();
   }
   return api::conclude(tx, pool);
+}
+}  // namespace
+
+int nvm_stm_commit(nvm_stm* tx) {
+  NVM_POOL* const pool = tx->pool;
+  const int committed = commit_and_wait(tx);
+  if (committed == 0 && pool != nullptr && pool->checked && pool->references != nullptr) [[unlikely]]
+    api::tell_wrong_frees(pool);
+  return committed;
 }
 
 void nvm_stm_rollback(nvm_stm* tx) {
@@ -624,6 +634,8 @@ void* nvm_stm_malloc(nvm_stm* tx, size_t size) {
   return api::try_change(tx, [&](transaction& t) { return t.allocate_volatile(size, made); }) == 0 ? made : nullptr;
 }
 int nvm_stm_free(nvm_stm* tx, void* object) {
+  if (tx->pool != nullptr && tx->pool->checked && tx->pool->references != nullptr) [[unlikely]]
+    api::freeing(tx->pool, object, __builtin_return_address(0));
   return api::try_change(tx, [&](transaction& t) { return t.free(object); });
 }
 int nvm_stm_set_root(nvm_stm* tx, void* object) { return api::set_anchor(tx, nvm::anchor_word::root, object); }

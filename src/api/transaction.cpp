@@ -406,14 +406,20 @@ int nvm_tx_begin(NVM_POOL* pool) {
   return api::answer(api::if_intact(pool, api::begin_transaction(pool, mine)));
 }
 
-int nvm_tx_commit(NVM_POOL* pool) {
+static int commit_and_wait(NVM_POOL* pool) {
   const nvm::platform::in_call here;
   api::ending end;
   if (api::order(pool, end) != 0) return -1;
   return end.outermost ? api::conclude(pool, end) : 0;
 }
+int nvm_tx_commit(NVM_POOL* pool) {
+  const int committed = commit_and_wait(pool);
+  if (committed == 0 && pool->checked && pool->references != nullptr) [[unlikely]]
+    api::tell_wrong_frees(pool);
+  return committed;
+}
 
-int nvm_tx_commit_async(NVM_POOL* pool, uint64_t* lsn) {
+static int commit_and_go_on(NVM_POOL* pool, uint64_t* lsn) {
   if (lsn != nullptr) *lsn = NVM_LSN_NONE;
   const nvm::platform::in_call here;
   api::ending end;
@@ -424,6 +430,12 @@ int nvm_tx_commit_async(NVM_POOL* pool, uint64_t* lsn) {
   if (const nvm::status s = api::change_is_intact(pool); !s) return api::conclude(pool, end);
   api::conclude_later(pool, end);
   return 0;
+}
+int nvm_tx_commit_async(NVM_POOL* pool, uint64_t* lsn) {
+  const int committed = commit_and_go_on(pool, lsn);
+  if (committed == 0 && pool->checked && pool->references != nullptr) [[unlikely]]
+    api::tell_wrong_frees(pool);
+  return committed;
 }
 
 int nvm_wait(NVM_POOL* pool, uint64_t lsn) {

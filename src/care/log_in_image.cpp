@@ -10,6 +10,7 @@
 #include "care/check_stores.hpp"
 #include "care/mend_chunks.hpp"
 #include "care/notes.hpp"
+#include "care/references_in_log.hpp"
 #include "engine/log.hpp"
 #include "logheap/instances.hpp"
 #include "logheap/rewrite.hpp"
@@ -104,8 +105,17 @@ class read_from_heap final : public keyed::byte_source {
   geometry shape_;
 };
 
-// What the words of home space name, and the headers of all objects.
-status check_objects(heap_type& heap, const geometry& g, const teller& tell, log_summary& summary) {
+// References that are counted.  `address`: what stored pointers say of the pool's start, 0: they do not agree.
+status check_counts(heap_type& heap, heap_type::thread& thread, const geometry& g, std::uint64_t address,
+                    const teller& tell) {
+  if (address == 0) return {};
+  home_copy copy{heap, thread, g};
+  return copy.named(anchor_word::references) == 0 ? status{} : check_references(copy.image(address), tell);
+}
+
+// What the words of home space name, and the headers of all objects.  `address` as above.
+status check_objects(heap_type& heap, const geometry& g, std::uint64_t address, const teller& tell,
+                     log_summary& summary) {
   const auto joined = heap.join();
   if (!joined) return joined.error();
   auto& thread = **joined;
@@ -170,6 +180,7 @@ status check_objects(heap_type& heap, const geometry& g, const teller& tell, log
     read_from_heap bytes{heap, thread, g};
     walked = check_stores(bytes, stores, tell);
   }
+  if (sound && walked) walked = check_counts(heap, thread, g, address, tell);
   heap.leave(thread);
   return walked;
 }
@@ -184,8 +195,9 @@ struct log_contents {
 
 class log_repair {
  public:
-  log_repair(std::byte* base, const geometry& g, bool closed, bool salvages, const noter& note, std::uint64_t& aligned)
-      : base_{base}, g_{g}, closed_{closed}, salvages_{salvages}, note_{note}, aligned_{aligned} {}
+  log_repair(std::byte* base, const geometry& g, bool closed, bool salvages, std::uint64_t address, const noter& note,
+             std::uint64_t& aligned)
+      : base_{base}, g_{g}, closed_{closed}, salvages_{salvages}, address_{address}, note_{note}, aligned_{aligned} {}
 
   status run() {
     // What a close has saved tells once more where everything is, and the next open would believe it.
@@ -202,7 +214,12 @@ class log_repair {
       return s.error() == errc::not_found ? status{} : s;
     }
     // What the next open would recover is saved, if there is room for it: opening has changed the image.
-    if (found.damaged.empty()) return as_thread([&] { return drop_type_map_if_damaged(); });
+    if (found.damaged.empty()) {
+      return as_thread([&] {
+        const status s = drop_type_map_if_damaged();
+        return s ? mend_counts() : s;
+      });
+    }
     from_saved_ = saved.has_value();
     if (!from_saved_) {
       if (status read = contents(saved); !read) return read;
@@ -211,8 +228,9 @@ class log_repair {
     return as_thread([&]() -> status {
       look_at_objects();
       for (const logheap::damaged_block& d : found.damaged) tell(d, saved->pieces);
-      const status made = mend_headers(saved->objects);
-      return made ? drop_type_map_if_damaged() : made;
+      status made = mend_headers(saved->objects);
+      if (made) made = drop_type_map_if_damaged();
+      return made ? mend_counts() : made;
     });
   }
 
@@ -384,6 +402,40 @@ class log_repair {
     return {};
   }
 
+  // Counts follow from pointers.  Where these assume several addresses, or types are lost, the next open that counts
+  // does it.
+  status mend_counts() {
+    home_copy copy{*image_.heap, *thread_, g_};
+    const counted_image counts = copy.image(address_);
+    if (counts.rings == 0) return {};
+    const bool later = address_ == 0 || counts.types == 0;
+    const auto mended = later ? result<std::uint64_t>{count_later(counts)} : mend_references(counts);
+    if (!mended && mended.error() == errc::no_memory) return mended.error();
+    if (!mended) return forget_counts(counts.rings);
+    if (*mended == 0 && !later) return {};
+    if (const status done = copy.store_changes([this](auto&& body) { return change(body); }); !done) return done;
+    if (*mended == 0) return {};
+    note_(note_of(mending::mended, counts.rings,
+                  "references: " + std::to_string(*mended) + " counts were not what the pointers say"));
+    return {};
+  }
+  // The next open that counts makes other rings, and counts all pointers.
+  status forget_counts(std::uint64_t rings) {
+    const status done = change([&](auto& t) -> status {
+      for (unsigned copy = 0; copy < 2; ++copy) {
+        const std::uint64_t at = object_word_at(g_, copy, anchor_word::references);
+        const std::uint64_t none = seal_word(0, word_seed(at));
+        t.store(at, &none, sizeof none);
+      }
+      return {};
+    });
+    if (done) {
+      note_(note_of(mending::mended, rings,
+                    "rings of activation records: they do not hold; the next open counts references"));
+    }
+    return done;
+  }
+
   // Objects whose first bytes are damaged, or in what is lost.  One of which nothing is left is freed.
   status mend_headers(const std::vector<logheap::kept_object>& objects) {
     for (const std::uint64_t home : headless_) {
@@ -434,6 +486,7 @@ class log_repair {
   const geometry& g_;
   const bool closed_;
   const bool salvages_;
+  const std::uint64_t address_;
   const noter& note_;
   std::uint64_t& aligned_;
   bool from_saved_ = false;  // what was there is known from what a close has saved
@@ -483,7 +536,7 @@ status check_log(pool_file& file, const teller& tell, log_summary& summary) try 
       tell(0, text);
     }
   }
-  return check_objects(*image.heap, g, tell, summary);
+  return check_objects(*image.heap, g, file.bases().count > 1 ? 0 : file.superblock().base_address, tell, summary);
 } catch (const std::bad_alloc&) {
   return fail(errc::no_memory, "no volatile memory to check the log");
 }
@@ -528,9 +581,11 @@ status salvage_in_log(pool_file& file, std::string_view store, const keyed::salv
   return done;
 }
 
-status repair_log(std::byte* base, const geometry& g, bool closed, bool salvages,
-                  const std::function<void(const repair_note&)>& note, std::uint64_t& aligned) {
-  return log_repair{base, g, closed, salvages, note, aligned}.run();
+status repair_log(std::byte* base, const geometry& g, bool closed, bool salvages, std::uint64_t address,
+                  const std::function<void(const repair_note&)>& note, std::uint64_t& aligned) try {
+  return log_repair{base, g, closed, salvages, address, note, aligned}.run();
+} catch (const std::bad_alloc&) {
+  return fail(errc::no_memory, "no volatile memory to repair the log");
 }
 
 }  // namespace nvm::care

@@ -34,8 +34,9 @@ struct log_summary {
 // gone), and an object by `object`, its address in home space; of an object's header that is both.  errc::corrupt: it
 // cannot be read, or something that is there would change; no_memory, no_space.
 // `salvages`: entries of blocks whose contents do not hold count, where they are proved.  `aligned`: objects that are
-// left with more than natural alignment.
-[[nodiscard]] status repair_log(std::byte* base, const geometry& g, bool closed, bool salvages,
+// left with more than natural alignment.  `address`: what stored pointers say of the pool's start, 0: they do not
+// agree; counts of references become what they say.
+[[nodiscard]] status repair_log(std::byte* base, const geometry& g, bool closed, bool salvages, std::uint64_t address,
                                 const std::function<void(const repair_note&)>& note, std::uint64_t& aligned);
 
 }  // namespace nvm::care

@@ -31,6 +31,24 @@ constexpr log_table<end_of_rings> ends_of_rings{{{
     {log_kind::none, false},
 }}};
 
+// The room of the object around a place; 0 bytes: there is none.
+object_room room_around(const counted_image& image, std::uint64_t place) noexcept {
+  if (image.listed == nullptr) return object_in_image(image.bytes, image.shape, place);
+  const auto after = std::upper_bound(image.listed->begin(), image.listed->end(), place,
+                                      [](std::uint64_t p, const object_room& r) { return p < r.offset; });
+  if (after == image.listed->begin() || !std::prev(after)->holds(place, 1)) return {};
+  return *std::prev(after);
+}
+
+void change(const counted_image& image, std::uint64_t offset, const void* from, std::uint64_t n) {
+  std::memcpy(image.bytes + offset, from, n);
+  if (image.changed) image.changed(offset, from, n);
+}
+void change_word(const counted_image& image, std::uint64_t offset, std::uint64_t content) {
+  const std::uint64_t word = seal_word(content, word_seed(offset));
+  change(image, offset, &word, sizeof word);
+}
+
 class image_host final : public object::reference_host {
  public:
   explicit image_host(const counted_image& of) noexcept : of_{of} {}
@@ -39,12 +57,18 @@ class image_host final : public object::reference_host {
   nvm::geometry geometry() noexcept override { return of_.shape; }
   counted_object around_own(std::uint64_t place) noexcept override { return around(place); }
   counted_object around(std::uint64_t place) noexcept override {
-    const object_room room = object_in_image(of_.bytes, of_.shape, place);
+    const object_room room = room_around(of_, place);
     if (room.bytes == 0) return {};
     const counted_object o = at(room.offset, room.bytes);
     return place >= o.payload && place - o.payload < o.bytes ? o : counted_object{};
   }
   status each(const std::function<bool(const counted_object&)>& visit) noexcept override {
+    if (of_.listed != nullptr) {
+      for (const object_room& r : *of_.listed) {
+        if (const counted_object o = at(r.offset, r.bytes); o.bytes != 0 && !visit(o)) break;
+      }
+      return {};
+    }
     return for_each_object(of_.bytes, of_.shape,
                            [&](std::uint64_t header, std::uint64_t bytes, layout::object_layout l) {
                              if (l != layout::object_layout::typed) return true;
@@ -127,7 +151,7 @@ layout::reference_count count_in(const counted_image& image, const counted_objec
 }
 
 result<object::pointer_plans> plans_of(const counted_image& image) {
-  const object_room place = object_in_image(image.bytes, image.shape, image.types);
+  const object_room place = room_around(image, image.types);
   if (image.types == 0 || place.bytes == 0) return object::pointer_plans{};
   const auto map = object::type_map::read(image.bytes + image.types, place.bytes, image.types);
   if (!map) return map.error();
@@ -194,7 +218,7 @@ bool names_rings(const std::byte* bytes, const geometry& shape, std::uint64_t pl
 
 std::uint64_t count_later(const counted_image& image) noexcept {
   image_host host{image};
-  if (const auto shape = rings_of(image, host); shape) ring_shape::put(image.bytes, shape->unsettled_at(), 2);
+  if (const auto shape = rings_of(image, host); shape) change_word(image, shape->unsettled_at(), 2);
   return 0;
 }
 
@@ -208,6 +232,10 @@ void make_rings_anew(const counted_image& image, std::uint32_t rings) noexcept {
   while (words < layout::ring_words_max && layout::reference_rings_bytes(n, 2 * words) <= o.bytes) words *= 2;
   ring_shape::make(image.bytes, o.payload, n, words,
                    [&](unsigned i) { return image.end_of_lane ? image.end_of_lane(i) : 0; });
+  // The lines before the words of the rings: those say nothing yet.
+  const std::uint64_t at = ring_shape::header_at(o.payload);
+  const std::uint64_t made = line_bytes + n * sizeof(layout::reference_ring);
+  if (image.changed) image.changed(at, image.bytes + at, made);
   (void)count_later(image);
 }
 
@@ -236,14 +264,14 @@ result<std::uint64_t> mend_references(const counted_image& image) noexcept try {
                   ? 0
                   : 1;
     const std::uint32_t word = layout::pack(now);
-    std::memcpy(image.bytes + o.object.header + offsetof(layout::object_header, references), &word, sizeof word);
+    change(image, o.object.header + offsetof(layout::object_header, references), &word, sizeof word);
   }
   for (std::uint32_t i = 0; i < shape->rings; ++i) {
     const std::uint64_t end = image.end_of_lane ? image.end_of_lane(i) : ring_shape::get(image.bytes, shape->end_at(i));
-    ring_shape::put(image.bytes, shape->head_at(i), end);
-    ring_shape::put(image.bytes, shape->end_at(i), end);
+    change_word(image, shape->head_at(i), end);
+    change_word(image, shape->end_at(i), end);
   }
-  ring_shape::put(image.bytes, shape->unsettled_at(), any_dying ? 1 : 0);
+  change_word(image, shape->unsettled_at(), any_dying ? 1 : 0);
   return mended;
 } catch (const std::bad_alloc&) {
   return fail(errc::no_memory, "no volatile memory to count references anew");

@@ -4,9 +4,11 @@
 
 #include <cstdint>
 #include <functional>
+#include <vector>
 
 #include "base/base.hpp"
 #include "pool/pool.hpp"
+#include "space/object_in_image.hpp"
 
 namespace nvm::care {
 
@@ -22,6 +24,11 @@ struct counted_image {
   std::uint64_t rings = 0;    // payload of the rings of activation records
   // Where the ring of a lane ends, if its commit records say so.
   std::function<std::uint32_t(unsigned)> end_of_lane;
+  // Where objects are that no page map tells of, by their headers, ascending, the type map among them; nullptr: it
+  // does.
+  const std::vector<object_room>* listed = nullptr;
+  // Of an image that is a copy: what is changed in it is told.
+  std::function<void(std::uint64_t offset, const void* bytes, std::uint64_t n)> changed = nullptr;
 };
 
 // say(offset, text) for each ring, record and count that does not hold.  errc::no_memory.

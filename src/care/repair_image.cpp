@@ -63,7 +63,8 @@ void repair_image::mend_log() {
   mend_chunks(mending_of_chunks());
   const auto add = [this](const repair_note& n) { report_.notes.push_back(n); };
   const bool closed = sb_.state == static_cast<std::uint32_t>(layout::pool_state::clean);
-  const status s = looked_at(repair_log(base_, g_, closed, how_ == salvaging::all, add, report_.aligned));
+  const std::uint64_t address = sb_.base_history_count > 1 ? 0 : sb_.base_address;
+  const status s = looked_at(repair_log(base_, g_, closed, how_ == salvaging::all, address, add, report_.aligned));
   if (!s) refuse(last_message());
 }
 

@@ -31,6 +31,7 @@ class reference_changes {
   void born(std::uint64_t header) { born_.push_back(header); }
   void freed(std::uint64_t header) { freed_.push_back(header); }
   void let_go(std::uint64_t payload) { let_go_.push_back(payload); }
+  [[nodiscard]] bool lets_go() const noexcept { return !let_go_.empty(); }
 
   // The entries, until the next begin().  Values of pointers are offsets from `address`.  May throw std::bad_alloc.
   [[nodiscard]] std::span<const std::uint64_t> entries(reference_host& host, const pointer_plans& plans,

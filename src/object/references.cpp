@@ -83,6 +83,10 @@ result<tx::reference_attachment> references::make_record(unsigned lane, tx::open
   // acquire: pairs with use().
   const pointer_plans& plans = *plans_.load(std::memory_order_acquire);
   std::byte* const base = host_.base();
+  if (watcher_ != nullptr && changes_[lane].lets_go() &&
+      settler_.load(std::memory_order_relaxed) != std::this_thread::get_id()) {
+    if (status s = settle(how::counts); !s) return s.error();
+  }
   const auto entries = changes_[lane].entries(host_, plans, host_.address());
   // What it refers to would not be counted, and die while it does.
   if (const auto type = changes_[lane].undescribed()) {
@@ -106,6 +110,7 @@ result<tx::reference_attachment> references::make_record(unsigned lane, tx::open
   }
   const auto record = rings_.put(lane, entries, elsewhere);
   if (pressure_ && rings_.used(lane) + needed > words / 2) pressure_();
+  if (watcher_ != nullptr) tell_watcher(lane, entries);
   return tx::reference_attachment{record, rings_.shape().end_at(lane), rings_.next(lane)};
 }
 
@@ -117,7 +122,25 @@ bool references::make_room(unsigned lane, std::size_t words) noexcept {
   return settle(how::counts) && rings_.room(lane) >= words;
 }
 
-void references::ended(unsigned lane, bool committed) noexcept { rings_.ended(lane, committed); }
+void references::ended(unsigned lane, bool committed) noexcept {
+  rings_.ended(lane, committed);
+  if (watcher_ != nullptr) watcher_->ended(lane, committed);
+}
+
+void references::tell_watcher(unsigned lane, std::span<const std::uint64_t> entries) noexcept {
+  using what = layout::reference_change;
+  for (const std::uint64_t e : entries) {
+    if (layout::entry_change(e) != what::let_go) continue;
+    const counted_object o = host_.around(layout::entry_place(e));
+    std::uint64_t strong = count_of(o).strong;
+    for (const std::uint64_t other : entries) {
+      if (layout::entry_place(other) - o.payload >= o.bytes) continue;
+      strong += layout::entry_change(other) == what::more;
+      strong -= layout::entry_change(other) == what::less;
+    }
+    watcher_->lets_go(lane, o.payload, strong);
+  }
+}
 
 // ---- phase 2: counts ------------------------------------------------------------------------------------------------
 
@@ -450,7 +473,10 @@ status references::free_some(std::vector<std::uint64_t>& ready, bool whole_famil
   });
   if (no_room) return apply_all();  // records of another thread that had the lane before
   if (!done) return done;
-  for (const counted_object& o : gone) revision_ += dying_.erase(o.payload);
+  for (const counted_object& o : gone) {
+    revision_ += dying_.erase(o.payload);
+    if (watcher_ != nullptr) watcher_->gone(o.payload);
+  }
   sums_.freed += gone.size();
   return {};
 }

@@ -62,6 +62,17 @@ struct reference_sums {
   lsn_t last_lsn = 0;              // of these transactions
 };
 
+// Who wants to know what programs free though it is referred to, or a second time (checked builds).  Calls about one
+// lane come from the thread that commits, those about objects that are gone from whoever settles.
+class free_watcher {
+ public:
+  virtual ~free_watcher() = default;
+  // A commit is about to let the object go; `strong`: references to it that are left then.
+  virtual void lets_go(unsigned lane, std::uint64_t payload, std::uint64_t strong) noexcept = 0;
+  virtual void ended(unsigned lane, bool committed) noexcept = 0;
+  virtual void gone(std::uint64_t payload) noexcept = 0;
+};
+
 class references final : public tx::reference_log {
  public:
   enum class how : std::uint8_t {
@@ -85,6 +96,8 @@ class references final : public tx::reference_log {
   void use(pointer_plans plans);
   // Called, in a commit, where a ring is half full.
   void on_pressure(std::function<void()> call) { pressure_ = std::move(call); }
+  // Commits that let objects go count all records first.
+  void watch_frees(free_watcher* watcher) noexcept { watcher_ = watcher; }
 
   // ---- tx::reference_log ----
   void begin(unsigned lane) noexcept override;
@@ -154,6 +167,7 @@ class references final : public tx::reference_log {
   void note(unsigned lane, Tell&& tell) noexcept;
   [[nodiscard]] result<tx::reference_attachment> make_record(unsigned lane, tx::open_transaction& t);
   [[nodiscard]] bool make_room(unsigned lane, std::size_t words) noexcept;
+  void tell_watcher(unsigned lane, std::span<const std::uint64_t> entries) noexcept;
 
   [[nodiscard]] status turn(how what);
   [[nodiscard]] status apply(std::span<const std::uint32_t> cut);
@@ -186,6 +200,7 @@ class references final : public tx::reference_log {
   std::atomic<const pointer_plans*> plans_{nullptr};
   std::vector<std::unique_ptr<const pointer_plans>> all_plans_;  // threads may be using old ones
   std::function<void()> pressure_;
+  free_watcher* watcher_ = nullptr;
 
   std::mutex settling_;
   std::atomic<std::thread::id> settler_{};  // the thread that holds it

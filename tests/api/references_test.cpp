@@ -6,9 +6,14 @@
 #include <atomic>
 #include <chrono>
 #include <csignal>
+#include <cstdlib>
+#include <initializer_list>
 #include <string>
 #include <thread>
+#include <utility>
+#include <vector>
 
+#include "api/pool_object.hpp"
 #include "care/repair.hpp"
 #include "gc_graph.hpp"
 #include "nvm/gc.hpp"
@@ -384,6 +389,61 @@ TEST_P(references, a_killed_process_leaves_nothing_that_is_not_freed_later) {
   EXPECT_EQ(findings(place_.path()), "");
 }
 
+// In a checked build.
+struct wrong_frees {
+  static void add(const nvm_misuse* m, void* to) {
+    static_cast<wrong_frees*>(to)->all += std::string{m->message} + (m->caller != nullptr ? " at a place\n" : "\n");
+  }
+  wrong_frees() {
+    ::setenv("NVM_CHECK", "1", 1);
+    nvm_set_misuse_handler(add, this);
+  }
+  ~wrong_frees() {
+    nvm_set_misuse_handler(nullptr, nullptr);
+    ::unsetenv("NVM_CHECK");
+  }
+  wrong_frees(const wrong_frees&) = delete;
+  wrong_frees& operator=(const wrong_frees&) = delete;
+  std::string take() { return std::exchange(all, {}); }
+  std::string all;
+};
+TEST_P(references, objects_that_are_freed_twice_or_while_they_are_referred_to_are_told_with_the_place) {
+  wrong_frees wrong;
+  NVM_POOL* pool = create();
+  ASSERT_NE(pool, nullptr);
+  gc_graph g{pool};
+  gc_node* root = g.make();
+  g.set_root(root);
+  gc_node* a = g.make();
+  gc_node* b = g.make();
+  g.link(root, 0, a);
+  g.link(root, 1, b);
+  const auto free_in_one = [&](std::initializer_list<gc_node*> all, bool commit = true) {
+    EXPECT_EQ(nvm_tx_begin(pool), 0);
+    for (gc_node* n : all) EXPECT_EQ(nvm_free(pool, n), 0) << nvm_errormsg();
+    EXPECT_EQ(commit ? nvm_tx_commit(pool) : nvm_tx_abort(pool), 0) << nvm_errormsg();
+    return wrong.take();
+  };
+  EXPECT_EQ(free_in_one({a}, false), "");
+  EXPECT_NE(free_in_one({a}).find("found 1 references to it, expected none at a place"), std::string::npos);
+  ASSERT_EQ(nvm_tx_begin(pool), 0);
+  g.link(root, 0, nullptr);
+  g.link(root, 1, nullptr);
+  EXPECT_EQ(free_in_one({b}), "");  // an inner level
+  ASSERT_EQ(nvm_tx_commit(pool), 0);
+  EXPECT_EQ(wrong.take(), "");
+  ASSERT_EQ(nvm_hold(b), 0);
+  settled(pool);
+  EXPECT_NE(free_in_one({b}).find("was freed twice at a place"), std::string::npos);
+  ASSERT_EQ(nvm_drop(b), 0);
+  EXPECT_EQ(settled(pool).freed_objects, 1U);
+  gc_node* c = g.make();
+  EXPECT_NE(free_in_one({c, c}).find("was freed twice at a place"), std::string::npos);
+  EXPECT_EQ(settled(pool).freed_objects, 1U);
+  ASSERT_EQ(nvm_pool_close(pool), 0);
+  EXPECT_EQ(findings(place_.path()), "");
+}
+
 // ---- while the program runs -----------------------------------------------------------------------------------------
 
 bool is_there(NVM_POOL* pool, const void* p) { return nvm_object_around(pool, p) != nullptr; }
@@ -566,12 +626,9 @@ TEST(references_of_all, the_redo_engine_counts_through_barriers) {
 }
 
 // A count that was tampered with.
-TEST(references_of_all, a_wrong_count_is_found_and_mended) {
-  know_gc_types();
-  scratch place{pool_kind::shm};
-  const nvm_pool_options o = counted(pool_kind::shm);
-  NVM_POOL* pool = nvm_pool_create_with(place.path().c_str(), &o);
-  ASSERT_NE(pool, nullptr) << nvm_errormsg();
+TEST_P(references, a_wrong_count_is_found_and_mended) {
+  NVM_POOL* pool = create();
+  ASSERT_NE(pool, nullptr);
   gc_graph g{pool};
   gc_node* root = g.make();
   g.set_root(root);
@@ -580,18 +637,27 @@ TEST(references_of_all, a_wrong_count_is_found_and_mended) {
   settled(pool);
   auto* word = reinterpret_cast<std::uint32_t*>(reinterpret_cast<char*>(root->left) - 4);
   ASSERT_EQ(*word, layout::pack(layout::reference_count{2, 0, false}));
-  *word = layout::pack(layout::reference_count{1, 3, false});
+  unsigned lane = 0;
+  bool parked = false;
+  const auto t = pool->engine->begin(lane, parked);
+  ASSERT_TRUE(t) << last_message();
+  const auto at = static_cast<std::uint64_t>(reinterpret_cast<std::byte*>(word) - pool->base());
+  const tx::assigned_bytes wrong{at, layout::pack(layout::reference_count{1, 3, false}), 4};
+  ASSERT_TRUE((*t)->assign_all({&wrong, 1})) << last_message();
+  std::vector<tx::hook> none;
+  ASSERT_TRUE((*t)->commit(none)) << last_message();
+  if (parked) pool->engine->give_back(lane);
   ASSERT_EQ(nvm_pool_close(pool), 0);
-  const std::string found = findings(place.path());
+  const std::string found = findings(place_.path());
   EXPECT_NE(found.find("found 1 and 3 weak ones"), std::string::npos) << found;
   care::repair_request request;
-  request.path = place.path();
+  request.path = place_.path();
   request.in_place = true;
   care::repair_report report;
   ASSERT_TRUE(care::repair_pool(request, report)) << last_message();
   ASSERT_EQ(report.notes.size(), 1U);
   EXPECT_EQ(report.notes[0].what, "references: 1 counts were not what the pointers say");
-  EXPECT_EQ(findings(place.path()), "");
+  EXPECT_EQ(findings(place_.path()), "");
 }
 
 }  // namespace
