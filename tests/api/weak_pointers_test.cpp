@@ -1,8 +1,11 @@
 // Weak pointers of the C interface: they keep nothing, and are null before what they led to is anything else.
 #include <gtest/gtest.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include <atomic>
+#include <chrono>
+#include <csignal>
 #include <cstring>
 #include <random>
 #include <string>
@@ -298,6 +301,53 @@ TEST_P(weak_pointers, and_references_are_fields_of_cpp_in_either_kind_of_transac
   EXPECT_EQ(root->parent, nullptr);
   EXPECT_FALSE(lock(root->parent));
   close();
+}
+
+// A process is killed while weak pointers become null and what they led to goes.
+TEST_P(weak_pointers, lead_to_nothing_that_is_gone_after_a_kill) {
+  constexpr unsigned watchers = 200;
+  for (const unsigned delay : {1000, 3000, 9000}) {
+    const pid_t child = ::fork();
+    ASSERT_GE(child, 0);
+    if (child == 0) {
+      std::thread later{[delay] {
+        std::this_thread::sleep_for(std::chrono::microseconds{delay});
+        ::kill(::getpid(), SIGKILL);
+      }};
+      create();
+      for (auto* all = static_cast<watcher*>(make(watcher_id, watchers * sizeof(watcher)));;) {
+        set(&root_->others[0], reinterpret_cast<branch*>(all));
+        (void)nvm_tx_begin(pool_);
+        for (unsigned i = 0; i < watchers; ++i) set(&all[i].of[0], i % 8 == 0 ? make_branch() : all[i - 1].of[0]);
+        for (unsigned i = 0; i < watchers; i += 8) set(&all[i].of[0]->child, i < 8 ? nullptr : all[i - 8].of[0]);
+        set(&root_->child, all[watchers - 1].of[0]);
+        (void)nvm_tx_commit(pool_);
+        set(&root_->child, static_cast<branch*>(nullptr));
+        (void)nvm_settle(pool_, nullptr);
+      }
+    }
+    int how = 0;
+    ASSERT_EQ(::waitpid(child, &how, 0), child);
+    ASSERT_TRUE(WIFSIGNALED(how));
+    nvm_pool_options o{};
+    o.collect = NVM_COLLECT_AT_REST;
+    pool_ = nvm_pool_open_with(place_.path().c_str(), &o);
+    if (pool_ == nullptr) {  // it was not there yet
+      (void)::unlink(place_.path().c_str());
+      continue;
+    }
+    const auto look = [](void* p, std::uint32_t type, std::size_t bytes, void* pool) {
+      for (std::size_t i = 0; type == watcher_id && i < bytes / sizeof(watcher); ++i) {
+        const branch* const to = static_cast<watcher*>(p)[i].of[0];
+        EXPECT_TRUE(to == nullptr ||
+                    (nvm_object_around(static_cast<NVM_POOL*>(pool), to) != nullptr && to->number == 77));
+      }
+      return 0;
+    };
+    EXPECT_EQ(nvm_pool_each(pool_, look, pool_), 0) << nvm_errormsg();
+    close();
+    ASSERT_EQ(::unlink(place_.path().c_str()), 0);
+  }
 }
 
 // ---- while the program runs -----------------------------------------------------------------------------------------

@@ -548,7 +548,7 @@ class straight_store {
     (void)device_.write((records + place_[key] - 1) * sector_bytes, &page, sizeof page);
   }
   void sync() {
-    (void)device_.sync(edge{"zoo/F89"});
+    (void)device_.sync(edge{"zoo/F95"});
     durable_ = last_;
     proved_ = told_;
   }
@@ -657,14 +657,14 @@ report straight_lives(const char* title, straight_mistake wrong) {
   }
   return judged(title, tried, pass());
 }
-report f89_torn(twin t, const options&) {
-  return straight_lives("F89", is_buggy(t) ? straight_mistake::not_summed : straight_mistake::none);
+report f95_torn(twin t, const options&) {
+  return straight_lives("F95", is_buggy(t) ? straight_mistake::not_summed : straight_mistake::none);
 }
-report f89_changed(twin t, const options&) {
-  return straight_lives("F89, changed", is_buggy(t) ? straight_mistake::sum_alone : straight_mistake::none);
+report f95_changed(twin t, const options&) {
+  return straight_lives("F95, changed", is_buggy(t) ? straight_mistake::sum_alone : straight_mistake::none);
 }
-report f89_reused(twin t, const options&) {
-  return straight_lives("F89, reused", is_buggy(t) ? straight_mistake::reused_early : straight_mistake::none);
+report f95_reused(twin t, const options&) {
+  return straight_lives("F95, reused", is_buggy(t) ? straight_mistake::reused_early : straight_mistake::none);
 }
 
 }  // namespace
@@ -687,9 +687,9 @@ std::span<const entry> device_entries() {
        .breaks = {finding::rule::not_durable_at_end}},
       {.number = 86, .title = "both copies valid, the old one read", .make = f86_old, .tiers = t1},
       {.number = 86, .title = "no space at eviction", .hunt = f86_full},
-      {.number = 89, .title = "value written past the log and believed unseen", .hunt = f89_torn},
-      {.number = 89, .title = "its sum the only proof, and it changes", .hunt = f89_changed},
-      {.number = 89, .title = "written to a place that a crash may still show", .hunt = f89_reused},
+      {.number = 95, .title = "value written past the log and believed unseen", .hunt = f95_torn},
+      {.number = 95, .title = "its sum the only proof, and it changes", .hunt = f95_changed},
+      {.number = 95, .title = "written to a place that a crash may still show", .hunt = f95_reused},
   };
   return all;
 }

@@ -13,9 +13,11 @@
 #include <string.h>
 
 #ifdef TWIN
-#define NVM_STRUCT struct
-#define NVM_PTR(T) T*
+#define NVM_STRUCT      struct
+#define NVM_PTR(T)      T*
+#define NVM_WEAK_PTR(T) T*
 #else
+#include <nvm/gc.h>
 #include <nvm/nvm.h>
 
 #include "../programs/new_pool.h"
@@ -42,6 +44,7 @@ NVM_STRUCT state {
   double f64[8];
   float f32[12];
   NVM_PTR(struct node) list;
+  NVM_WEAK_PTR(struct node) newest; /* the last that was pushed, if it is there still */
   uint32_t nodes;
   char text[40];
 };
@@ -102,8 +105,13 @@ static struct node* new_node(void) {
   return NULL;
 }
 static void drop_node(struct node* n) { world.used[n - world.node] = 0; }
+static void unlinked(struct node* n) {
+  if (world.s.newest == n) world.s.newest = NULL;
+  drop_node(n);
+}
+static uint32_t newest_of(const struct state* s) { return s->newest == NULL ? 0 : s->newest->n + 1; }
 
-#else
+#else /* not TWIN */
 
 static NVM_POOL* pool;
 static void begin(void) {
@@ -123,10 +131,53 @@ static struct node* new_node(void) {
 static void drop_node(struct node* n) {
   if (nvm_free(pool, n)) fail("free");
 }
+#ifdef POOL_COLLECT
+/* A node that nothing refers to any more goes by itself, and the weak pointer to it becomes null.  One that was made
+ * and unlinked in one transaction stays for the collector. */
+static void unlinked(struct node* n) { (void)n; }
+static uint32_t newest_of(const struct state* s) {
+  uint32_t found = 0;
+  if (s->newest != NULL && nvm_object_around(pool, s->newest) != s->newest) fail("weak pointer");
+  const struct node* n = nvm_weak_get(&s->newest);
+  for (const struct node* l = s->list; l != NULL && n != NULL; l = l->next) {
+    if (l == n) found = n->n + 1;
+  }
+  if (n != NULL && nvm_drop(n)) fail("drop");
+  return found;
+}
+static int is_node(void* object, uint32_t type, size_t size, void* count) {
+  (void)object, (void)size;
+  if (type == NVM_TYPE_ID(node)) ++*(unsigned*)count;
+  return 0;
+}
+/* As many nodes are left as are linked, and counts were what pointers say. */
+static void expect_no_garbage(const struct state* s) {
+  unsigned nodes = 0;
+  nvm_gc_report swept;
+  if (nvm_settle(pool, NULL) || nvm_gc(pool, NULL, &swept)) fail("collect");
+  const uint32_t newest = newest_of(s);
+  if (nvm_pool_each(pool, is_node, &nodes)) fail("each");
+  if (nodes == s->nodes && swept.mended_counts == 0 && (newest == 0) == (s->newest == NULL)) return;
+  fprintf(stderr, "found %u nodes, expected %u; %u counts were wrong\n", nodes, (unsigned)s->nodes,
+          (unsigned)swept.mended_counts);
+  exit(4);
+}
+#else
+static void unlinked(struct node* n);
+static uint32_t newest_of(const struct state* s) { return s->newest == NULL ? 0 : s->newest->n + 1; }
+static void expect_no_garbage(const struct state* s) { (void)s; }
+#endif
 
 #endif
 
 static struct state* top; /* the durable one, whichever a function was given */
+
+#if !defined(TWIN) && !defined(POOL_COLLECT)
+static void unlinked(struct node* n) {
+  if (top->newest == n) top->newest = NULL;
+  drop_node(n);
+}
+#endif
 
 __attribute__((unused)) static void push(uint32_t number) {
   struct state* s = top;
@@ -136,6 +187,7 @@ __attribute__((unused)) static void push(uint32_t number) {
   n->n = number;
   for (unsigned i = 0; i < sizeof n->bytes; i++) n->bytes[i] = (uint8_t)(number + i);
   s->list = n;
+  s->newest = n;
   s->nodes++;
 }
 __attribute__((unused)) static void pop(void) {
@@ -144,7 +196,7 @@ __attribute__((unused)) static void pop(void) {
   if (n == NULL) return;
   s->list = n->next;
   s->nodes--;
-  drop_node(n);
+  unlinked(n);
 }
 
 static uint64_t mix(uint64_t h, const void* p, size_t n) {
@@ -172,7 +224,8 @@ static uint64_t digest(const struct state* s) {
     h = mix(h, &n->n, sizeof n->n);
     h = mix(h, n->bytes, sizeof n->bytes);
   }
-  return h;
+  const uint32_t newest = newest_of(s);
+  return mix(h, &newest, sizeof newest);
 }
 
 /* The structure in ordinary memory that transactions get, too: as before each of them. */
@@ -180,7 +233,7 @@ static struct state other;
 static void do_one(struct state* s, unsigned k) {
   top = s;
   memset(&other, (int)k + 1, sizeof other);
-  other.list = NULL, other.nodes = 0, other.text[39] = 0;
+  other.list = other.newest = NULL, other.nodes = 0, other.text[39] = 0;
   transactions[k](s, &other, 0x9E3779B97F4A7C15u * (k + 1));
   s->text[39] = 0;
 }
@@ -196,7 +249,12 @@ int main(int argc, char** argv) {
 #ifdef TWIN
   struct state* s = &world.s;
 #else
+#ifdef POOL_COLLECT
+  const nvm_pool_options how = {.collect = POOL_COLLECT};
+  pool = nvm_pool_open_with(argv[1], &how);
+#else
   pool = nvm_pool_open(argv[1]);
+#endif
   if (pool == NULL && nvm_errno() == NVM_E_NOT_FOUND) pool = new_pool(argv[1], 1 << 20);
   if (pool == NULL) fail("pool");
   struct state* s = nvm_pool_get_root(pool);
@@ -208,6 +266,7 @@ int main(int argc, char** argv) {
   }
   if (strcmp(mode, "digest") == 0) {
     printf("%" PRIu64 " %016" PRIx64 "\n", s->done, digest(s));
+    expect_no_garbage(s);
     return nvm_pool_close(pool) != 0;
   }
 #endif
@@ -238,6 +297,7 @@ int main(int argc, char** argv) {
     printf("%u %016" PRIx64 "\n", k + 1, digest(s));
   }
 #ifndef TWIN
+  expect_no_garbage(s);
   if (nvm_pool_close(pool)) fail("close");
 #endif
   return 0;

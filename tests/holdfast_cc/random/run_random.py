@@ -2,7 +2,7 @@
 """Random programs with durable state, compiled in many ways: none may lose a log call that it needs.
 
 usage: run_random.py --cc HOLDFAST_CC [--programs N | --seconds T] [--seed S] [--folder DIR] [--plant NAME] [--keep DIR]
-                     [--engine NAME] [--quiet]
+                     [--engine NAME] [--collect NAME] [--quiet]
 
 Each program (generate.py) is compiled without any log call as its own twin, which says what is right; with every log
 call; with what the optimizer leaves out at each level; and as a checked build, which looks at each store that was left
@@ -11,6 +11,8 @@ and what is there after a process that ended in the middle of a transaction: bef
 
 --plant NAME: the pass leaves out what it must not (-mllvm -nvm-log-plant=NAME); exit code 0 if that is found.
 --engine NAME: of the pools (LOG: NVM_ENGINE_LOG), instead of the library's choice.
+--collect NAME: references are counted (BACKGROUND: NVM_COLLECT_BACKGROUND): nodes that are unlinked go by themselves, and
+    none is left, also after a crash; a weak pointer to one that is gone is null.
 Exit codes: 0 nothing found, 1 a program went wrong (its seed and its commands are printed), 2 wrong usage.
 """
 
@@ -61,6 +63,8 @@ class Trial:
     def __init__(self, arguments, seed, folder):
         self.cc, self.plant, self.seed, self.folder = arguments.cc, arguments.plant, seed, folder
         self.common = COMMON + ([f"-DPOOL_ENGINE=NVM_ENGINE_{arguments.engine}"] if arguments.engine else [])
+        if arguments.collect:
+            self.common.append(f"-DPOOL_COLLECT=NVM_COLLECT_{arguments.collect}")
         self.random = random.Random(seed)
         self.source = folder / "program.c"
         self.pool = str(folder / "pool")
@@ -118,6 +122,7 @@ def main():
     parser.add_argument("--plant")
     parser.add_argument("--keep")
     parser.add_argument("--engine")
+    parser.add_argument("--collect")
     parser.add_argument("--quiet", action="store_true")
     arguments = parser.parse_args()
     begun = time.monotonic()
