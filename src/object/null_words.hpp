@@ -31,6 +31,7 @@ inline constexpr std::size_t null_words_at_once = 32;
     }
   }
   std::vector<tx::assigned_bytes> all;
+  all.reserve(words.size());
   for (const auto& [at, value] : words) all.push_back({at, value, word});
   return all;
 }
