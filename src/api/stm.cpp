@@ -634,7 +634,7 @@ void* nvm_stm_malloc(nvm_stm* tx, size_t size) {
   return api::try_change(tx, [&](transaction& t) { return t.allocate_volatile(size, made); }) == 0 ? made : nullptr;
 }
 int nvm_stm_free(nvm_stm* tx, void* object) {
-  if (tx->pool != nullptr && tx->pool->checked && tx->pool->references != nullptr) [[unlikely]]
+  if (tx != nullptr && tx->pool != nullptr && tx->pool->checked && tx->pool->references != nullptr) [[unlikely]]
     api::freeing(tx->pool, object, __builtin_return_address(0));
   return api::try_change(tx, [&](transaction& t) { return t.free(object); });
 }
