@@ -136,9 +136,11 @@ NVM_API int nvm_pool_each_undescribed(NVM_POOL *pool,
 #define NVM_ARRAY(f) NVM_PLACE_(#f, 0, f, f[0], NVM_COUNT_(f, f[0]), NVM_KIND_(NVM_DESCRIBED_(f[0])), NULL)
 #define NVM_TABLE(f) NVM_PLACE_(#f, 0, f, f[0][0], NVM_COUNT_(f, f[0][0]), NVM_KIND_(NVM_DESCRIBED_(f[0][0])), NULL)
 #define NVM_FLEXIBLE(f) NVM_PLACE_(#f, 0, f, f[0], 0, NVM_KIND_(NVM_DESCRIBED_(f[0])), NULL)
-/* Pointers to objects of the pool, or an array of them: NVM_PTR, NVM_WEAK_PTR; any other pointer; a flexible array. */
+/* Pointers to objects of the pool, or an array of them: NVM_PTR, NVM_WEAK_PTR; into the program: NVM_STATIC_PTR, to
+ * functions as to void; any other pointer; a flexible array. */
 #define NVM_POINTER(f, to) NVM_POINTER_(f, NVM_FIELD_POINTER, to)
 #define NVM_WEAK(f, to) NVM_POINTER_(f, NVM_FIELD_WEAK_POINTER, to)
+#define NVM_STATIC(f, to) NVM_POINTER_(f, NVM_FIELD_STATIC_POINTER, to)
 #define NVM_PLAIN(f, to) NVM_POINTER_(f, NVM_FIELD_VOLATILE_POINTER, to)
 #define NVM_FLEXIBLE_POINTER(f, to) NVM_PLACE_(#f, 0, f, f[0], 0, NVM_FIELD_POINTER, #to)
 #define NVM_POINTER_(f, kind, to) \

@@ -139,7 +139,8 @@ detail::described_fields field(const char *name, Member Object::*member) {
   f.at.count = sizeof(Member) / sizeof(type);
   if constexpr (std::is_pointer_v<type>) {
     f.at.kind = in::pointer;
-    f.target = detail::name_of<std::remove_cv_t<std::remove_pointer_t<type>>>();
+    using to = std::remove_cv_t<std::remove_pointer_t<type>>;
+    if constexpr (!std::is_function_v<to>) f.target = detail::name_of<to>();
   } else {
     f.at.kind = detail::kind_of<type>();
   }
@@ -156,6 +157,13 @@ template <class Object, class Member>
 detail::described_fields weak_pointer(const char *name, Member Object::*member) {
   auto fields = field(name, member);
   fields.front().at.kind = NVM_FIELD_WEAK_POINTER;
+  return fields;
+}
+// A pointer into the program, or an array of them: NVM_STATIC_PTR (nvm/static.h).
+template <class Object, class Member>
+detail::described_fields static_pointer(const char *name, Member Object::*member) {
+  auto fields = field(name, member);
+  fields.front().at.kind = NVM_FIELD_STATIC_POINTER;
   return fields;
 }
 // A structure, or an array of them, with its own fields.

@@ -244,6 +244,7 @@ NVM_POOL* finish_open(pool_file::pointer file, const nvm_pool_options& o, log_ru
   pool->untyped_are_bytes = o.untyped == NVM_UNTYPED_BYTES;
   status met = relocate_if_needed(pool, o.relocation);
   if (met) met = bring_types(pool);
+  if (met) met = put_statics_right(pool);
   if (met) {
     watch_objects(*pool);
     met = keep_untyped(*pool);
@@ -263,6 +264,7 @@ NVM_POOL* finish_open(pool_file::pointer file, const nvm_pool_options& o, log_ru
     (void)failure.again();
     return nullptr;
   }
+  pool->opened = true;
   pool->open_ns = platform::monotonic_ns() - since_ns;
   return pool;
 }

@@ -67,6 +67,8 @@ struct nvm_pool {
   bool untyped_are_bytes = false;       // the program says so, of this pool in this process
   std::mutex types_lock;                // held while the pool's type map is read or replaced
   std::atomic<unsigned> types_seen{0};  // generation of the program's types that the pool has
+  bool opened = false;                  // its handle is known to the program
+  bool statics_are_right = false;       // static pointers lead into this process, as far as types_seen; types_lock
   std::mutex stores_lock;
   std::shared_ptr<nvm::api::attachment> stores;  // key-value stores; null: none was asked for
   std::mutex structures_lock;
@@ -231,6 +233,11 @@ class thread_transactions {
 // Relocates a pool that was opened at an address that its stored pointers do not all assume, as `how`, an enum
 // nvm_relocation, says; before anybody sees an object.
 [[nodiscard]] status relocate_if_needed(nvm_pool* pool, std::uint32_t how) noexcept;
+// Makes static pointers lead into this process, before anybody sees an object.
+[[nodiscard]] status put_statics_right(nvm_pool* pool) noexcept;
+// Names that the program has got since; types_lock is held.  errc::address: fields may lead elsewhere.  May throw
+// std::bad_alloc.
+[[nodiscard]] status add_statics(nvm_pool* pool);
 // What the relocation has done so far; a lazy one goes on in the background.
 [[nodiscard]] nvm_relocation_report relocation_of(nvm_pool* pool) noexcept;
 // The plans of a pool's types, for who follows pointers; types_lock is held.  errc::type_mismatch: the program opened
@@ -279,5 +286,22 @@ void close_regions(nvm_pool* pool) noexcept;
 void abort_one_level(const entry& e) noexcept;
 // Rolls back all levels that this thread has open in the pool, hooks included.
 void abort_all_levels(const entry& e) noexcept;
+
+// One transaction of the library, durable when this returns; this thread has none there.
+template <class Body>
+[[nodiscard]] status in_own_transaction(nvm_pool* pool, Body&& body) {
+  thread_transactions& mine = thread_transactions::mine();
+  if (status s = begin_transaction(pool, mine); !s) return s;
+  const entry e = *mine.in(pool);
+  if (status s = body(*e.transaction); !s) {
+    abort_all_levels(e);
+    return s;
+  }
+  std::vector<tx::hook> hooks;
+  const auto lsn = e.transaction->commit(hooks);
+  mine.remove(pool);
+  if (!lsn) return lsn.error();
+  return *lsn == 0 ? status{} : pool->engine->wait(*lsn);
+}
 
 }  // namespace nvm::api

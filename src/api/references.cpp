@@ -34,23 +34,6 @@ std::uint32_t words_for(std::uint64_t pool_bytes, std::uint32_t rings) noexcept 
   return static_cast<std::uint32_t>(std::clamp<std::uint64_t>(words, layout::ring_words_min, layout::ring_words_max));
 }
 
-// One transaction of a pool that no other thread uses.
-template <class Body>
-status in_own_transaction(nvm_pool* pool, Body&& body) {
-  thread_transactions& mine = thread_transactions::mine();
-  if (status s = begin_transaction(pool, mine); !s) return s;
-  const entry e = *mine.in(pool);
-  if (status s = body(*e.transaction); !s) {
-    abort_all_levels(e);
-    return s;
-  }
-  std::vector<tx::hook> hooks;
-  const auto lsn = e.transaction->commit(hooks);
-  mine.remove(pool);
-  if (!lsn) return lsn.error();
-  return *lsn == 0 ? status{} : pool->engine->wait(*lsn);
-}
-
 }  // namespace
 
 // ---- what counting asks of the pool ---------------------------------------------------------------------------------

@@ -7,6 +7,7 @@
 #include "api/pool_object.hpp"
 #include "nvm/describe.h"
 #include "object/described_type.hpp"
+#include "object/static_table.hpp"
 
 namespace nvm::api {
 namespace {
@@ -49,22 +50,12 @@ status mismatch(const nvm_pool* pool, const object::type_difference& d) noexcept
               pool->file->path(), stored, ours);
 }
 
-status write_types(nvm_pool* pool, const object::type_map_writer::words& map) noexcept {
-  thread_transactions& mine = thread_transactions::mine();
-  if (status s = begin_transaction(pool, mine); !s) return s;
-  const entry e = *mine.in(pool);
-  if (status s = e.transaction->publish_types(map.data(), map.size() * 8); !s) {
-    abort_all_levels(e);
-    return s;
-  }
-  std::vector<tx::hook> hooks;
-  auto lsn = e.transaction->commit(hooks);
-  mine.remove(pool);
-  if (!lsn) return lsn.error();
-  return *lsn == 0 ? status{} : pool->engine->wait(*lsn);
+status write_types(nvm_pool* pool, const object::type_map_writer::words& map) {
+  return in_own_transaction(pool, [&](tx::open_transaction& t) { return t.publish_types(map.data(), map.size() * 8); });
 }
 
-status update_locked(nvm_pool* pool) {
+// `opening`: static pointers are put right afterwards.
+status update_locked(nvm_pool* pool, bool opening) {
   auto& program = object::type_registry::of_program();
   const unsigned now = program.generation();
   if (pool->types != NVM_TYPES_IGNORE) {
@@ -79,13 +70,16 @@ status update_locked(nvm_pool* pool) {
       if (*held) return mismatch(pool, c.differing.front());
     }
     if (c.changes && !pool->file->read_only()) {
-      const status s = write_types(pool, merge_types(*stored, (*ours)->map));
+      const status s = write_types(pool, object::with_statics(merge_types(*stored, (*ours)->map), stored->statics()));
       // Data that can still be read and freed are worth more than their description.
       if (!s && s.error() != errc::no_space) return s;
       if (pool->references != nullptr) {
         if (status known = pool->references->learn_types(); !known) return known;
       }
     }
+  }
+  if (!opening) {
+    if (status s = add_statics(pool); !s) return s;
   }
   pool->types_seen.store(now, std::memory_order_relaxed);
   return {};
@@ -173,7 +167,7 @@ status update_types(nvm_pool* pool) noexcept try {
   const platform::in_call here;
   const std::lock_guard guard{pool->types_lock};
   if (has_types(pool)) return {};
-  return if_intact(pool, update_locked(pool));
+  return if_intact(pool, update_locked(pool, !pool->opened));
 } catch (const std::bad_alloc&) {
   return fail(errc::no_memory, "%s: no volatile memory for the types of the program", pool->file->path());
 }

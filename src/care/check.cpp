@@ -198,7 +198,11 @@ struct untyped_objects {
       return;
     }
     found = true;
-    if (const auto read = object::type_map::read(base + at, bytes, at); !read) told.add(at, status{read.error()});
+    const auto read = object::type_map::read(base + at, bytes, at);
+    if (!read) return told.add(at, status{read.error()});
+    const std::uint64_t table = at + (read->bytes().size() - read->statics().size());
+    if (read->statics().empty()) return;
+    if (const auto t = object::static_table::read(read->statics(), table); !t) told.add(table, status{t.error()});
   }
 };
 

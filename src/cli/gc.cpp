@@ -11,6 +11,7 @@
 #include "cli/arguments.hpp"
 #include "cli/pool_types.hpp"
 #include "cli/progress.hpp"
+#include "cli/static_facts.hpp"
 #include "cli/units.hpp"
 #include "nvm/gc.h"
 #include "object/field_name.hpp"
@@ -42,6 +43,7 @@ constexpr json_field fields[] = {
     {"stray_pointers", "of them: into the pool, to no object"},
     {"foreign_pointers", "of them: to anywhere else"},
     {"weak_pointers", "of them: weak, from what can be reached to garbage; they became null unless it was a dry run"},
+    {"static_pointers", "fields that lead into programs, which were left alone"},
     {"types[].name", "of the garbage, or its type id in hexadecimal; the type with the most bytes first"},
     {"types[].id", "type id"},
     {"types[].object_count", "garbage of the type"},
@@ -171,6 +173,8 @@ exit_code run(const arguments& given, console& out) {
     text = std::move(into.text);
   }
   if (collected != 0) return out.fail(why_not);
+  const auto statics = statics_of(pool.get());
+  if (!statics) return out.fail_library(path);
   if (!dry_run && nvm_pool_close(pool.release()) != 0) return out.fail_library(path);
   out.text("{}: {} of {} objects reachable, {} garbage ({}){}\n", path, r.reachable_objects, r.objects,
            r.garbage_objects, size_text(r.garbage_bytes), dry_run ? "" : ", freed");
@@ -179,7 +183,10 @@ exit_code run(const arguments& given, console& out) {
     out.text("  {} pointers lead to no object, {} out of the pool\n", r.stray_pointers, r.foreign_pointers);
   if (r.weak_pointers != 0)
     out.text("  {} weak pointers lead to garbage{}\n", r.weak_pointers, dry_run ? "" : ", and are null now");
-  out.document(document_of(path, dry_run, r, std::move(listed)));
+  print_sum(*statics, out);
+  json document = document_of(path, dry_run, r, std::move(listed));
+  document["static_pointers"] = statics->fields;
+  out.document(document);
   return dry_run && r.garbage_objects != 0 ? exit_negative : exit_good;
 }
 

@@ -1,9 +1,11 @@
 // holdfast relocate: a closed pool is made to be at home at another address, or a relocation is finished.
 #include <cstdlib>
+#include <optional>
 
 #include "cli/arguments.hpp"
 #include "cli/pool_facts.hpp"
 #include "cli/progress.hpp"
+#include "cli/static_facts.hpp"
 #include "cli/units.hpp"
 
 namespace nvm::cli {
@@ -26,6 +28,7 @@ constexpr json_field fields[] = {
     {"pointers", "pointers in them that are not null"},
     {"moved", "of these were changed"},
     {"foreign", "of these lead into no address range of the pool, and were left alone"},
+    {"static_pointers", "fields that lead into programs, which were left alone"},
     {"first_foreign[]", "the first eight of these, as sentences"},
     {"seconds", "duration of the relocation"},
 };
@@ -55,11 +58,13 @@ exit_code run(const arguments& given, console& out) {
   nvm_relocation_report r{};
   nvm_pool_info now{};
   bool done = false;
+  std::optional<static_facts> statics;
   failure why_not;
   {
     progress line{out, fmt::format("relocating {}", path)};
     NVM_POOL* const pool = nvm_pool_open_with(path.c_str(), &o);
     done = pool != nullptr && nvm_pool_get_relocation(pool, &r) == 0 && nvm_pool_get_info(pool, &now) == 0;
+    if (done) done = (statics = statics_of(pool)).has_value();
     if (!done) why_not = library_failure(path);
     if (pool != nullptr && nvm_pool_close(pool) != 0 && done) {
       done = false;
@@ -78,6 +83,7 @@ exit_code run(const arguments& given, console& out) {
     out.text("{}: {} to {}: {} of {} pointers in {} objects moved, {} foreign\n", path,
              out.styled("relocated", style::good), address_text(now.base), r.moved, r.pointers, r.objects, r.foreign);
   }
+  print_sum(*statics, out);
   out.document({
       {"path", path},
       {"from", address_text(before.base)},
@@ -86,6 +92,7 @@ exit_code run(const arguments& given, console& out) {
       {"pointers", r.pointers},
       {"moved", r.moved},
       {"foreign", r.foreign},
+      {"static_pointers", statics->fields},
       {"first_foreign", std::move(foreign)},
       {"seconds", static_cast<double>(r.duration_ns) / 1e9},
   });

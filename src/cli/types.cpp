@@ -3,6 +3,7 @@
 
 #include "cli/arguments.hpp"
 #include "cli/pool_types.hpp"
+#include "cli/static_facts.hpp"
 #include "nvm/describe.h"
 
 namespace nvm::cli {
@@ -32,6 +33,9 @@ constexpr json_field fields[] = {
     {"undescribed[].id", "type id of objects whose pointers cannot be told without their program"},
     {"undescribed[].objects", "how many there are"},
     {"undescribed[].visitor_of", "id of the type whose visitor the program has; absent where no layout is known"},
+    {"statics[].name", "function or static object of a program that fields lead to; absent: it has no name"},
+    {"statics[].build", "build id and path of its program or library; absent: not known"},
+    {"statics[].fields", "how many fields lead there"},
     {"types[].fields[].tag", "of a union: which member counts (docs/format.md, Type map)"},
 };
 constexpr std::string_view examples[] = {"holdfast types cache.nvm", "holdfast types --json cache.nvm"};
@@ -118,6 +122,10 @@ exit_code run(const arguments& given, console& out) {
   undescribed others{*types, out};
   if (nvm_pool_each_undescribed(pool.get(), tell, &others) < 0) return out.fail_library(path);
   answer["undescribed"] = std::move(others.list);
+  auto statics = statics_of(pool.get());
+  if (!statics) return out.fail_library(path);
+  print_each(*statics, out);
+  answer["statics"] = std::move(statics->list);
   out.document(answer);
   return exit_good;
 }
@@ -132,7 +140,8 @@ const command types_command{
     .description =
         "Lists the layouts of durable types that programs compiled by holdfast-cc have left in the pool: for each "
         "field its place, its name and what it is; then the types of objects whose pointers cannot be told without "
-        "their program. The pool is opened read-only and its file not changed.",
+        "their program, and what of programs static pointers lead to. The pool is opened read-only and its file not "
+        "changed.",
     .operands = types_verb::operands,
     .options = {},
     .fields = types_verb::fields,

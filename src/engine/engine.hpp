@@ -95,7 +95,11 @@ class engine {
   // (read-only) or all.  Before anybody sees an object.
   [[nodiscard]] virtual status relocate(const object::pointer_plans& plans, object::relocation_way way,
                                         object::relocation_report& report) noexcept = 0;
-  // Adds what that has done since, where it goes on in the background, and how many pages are left.
+  // The same of fields that hold addresses of programs (object/static_pointers.hpp): one pass over all.  What it has
+  // stored is durable, or ordered before what comes next.
+  [[nodiscard]] virtual status move_statics(const object::pointer_plans& plans, const object::static_mover& to,
+                                            object::relocation_report& report) noexcept = 0;
+  // Adds what relocate() has done since, where it goes on in the background, and how many pages are left.
   virtual void add_relocated(object::relocation_report& /*report*/, std::uint64_t& /*pages_left*/) noexcept {}
   // pool_file::add_feature() through the engine's medium.
   [[nodiscard]] virtual status add_feature(std::uint32_t bits) noexcept = 0;

@@ -421,6 +421,18 @@ class heap_engine final : public engine {
   } catch (const std::bad_alloc&) {
     return fail(errc::no_memory, "%s: no volatile memory to relocate it", file_.path());
   }
+  status move_statics(const object::pointer_plans& plans, const object::static_mover& to,
+                      object::relocation_report& report) noexcept override try {
+    const unsigned parts = file_.size_pages() < relocated_pages_per_thread ? 1 : platform::processors();
+    auto& m = stack_->top();
+    const status done = object::move_all(
+        m, heap_.base(), file_.geometry(), plans, to, plans.some_packed(), parts,
+        [](unsigned n, auto&& f) { platform::run_parts(n, [&](unsigned part) noexcept { f(part); }); },
+        [this](std::span<const tx::assigned_word> words) { return store_words(words); }, report);
+    return done ? m.durable(m.last_lsn()) : done;
+  } catch (const std::bad_alloc&) {
+    return fail(errc::no_memory, "%s: no volatile memory to put its static pointers right", file_.path());
+  }
   // What page_by_page relocates: the objects are reached through another mapping.
   struct paged final : paged_pool {
     paged(heap_engine& e, std::byte* memory, const object::pointer_plans& plans, bool goes_on)

@@ -358,25 +358,48 @@ class log_engine final : public engine, private logheap::transaction_host {
     const auto room = heap_.room_at(*own_, home);
     return (room && room->size != 0) || (!room && room.error() == errc::corrupt);
   }
-  // Either way a transaction for each object.
-  status relocate(const object::pointer_plans& plans, object::relocation_way /*way*/,
-                  object::relocation_report& report) noexcept override try {
+  // Of objects, without those of the library.  May throw std::bad_alloc.
+  [[nodiscard]] result<std::vector<std::uint64_t>> homes_of_programs() {
     std::vector<std::uint64_t> homes = all_homes();
     const auto type_map = read_anchor(anchor_word::types);
     if (!type_map) return type_map.error();
     std::erase_if(homes, [&](std::uint64_t home) { return home == shape_.home_offset() || home == *type_map; });
-    const std::lock_guard guard{own_lock_};
-    log_relocation<heap_type> pass{heap_, *own_, plans, homes};
-    if (status s = pass.look(); !s) return s;
-    if (status s = file_.begin_relocation(stack_->top()); !s) return s;
-    if (status s = still_durable(); !s) return s;
+    return homes;
+  }
+  // own_lock_ is held.  May throw std::bad_alloc.
+  template <class Mover>
+  [[nodiscard]] status store_moved(log_relocation<heap_type>& pass, const Mover& to,
+                                   object::relocation_report& report) {
     // Read-only the log of this process's copy is written, which grows no file.
-    if (status s = pass.move({file_.bases(), file_.address(), false}, report); !s) {
+    if (status s = pass.move(to, report); !s) {
       if (!file_.read_only() || (s.error() != errc::no_space && s.error() != errc::read_only)) return s;
       return fail(errc::no_space, "its log has no room for moved pointers, and read-only it cannot grow: %s",
                   last_message());
     }
+    return still_durable();
+  }
+  status move_statics(const object::pointer_plans& plans, const object::static_mover& to,
+                      object::relocation_report& report) noexcept override try {
+    const auto homes = homes_of_programs();
+    if (!homes) return homes.error();
+    const std::lock_guard guard{own_lock_};
+    log_relocation<heap_type> pass{heap_, *own_, plans, *homes};
+    return store_moved(pass, to, report);
+  } catch (const std::bad_alloc&) {
+    return fail(errc::no_memory, "%s: no volatile memory to put its static pointers right", file_.path());
+  }
+  // Either way a transaction for each object.
+  status relocate(const object::pointer_plans& plans, object::relocation_way /*way*/,
+                  object::relocation_report& report) noexcept override try {
+    const auto homes = homes_of_programs();
+    if (!homes) return homes.error();
+    const std::lock_guard guard{own_lock_};
+    log_relocation<heap_type> pass{heap_, *own_, plans, *homes};
+    if (status s = pass.look(); !s) return s;
+    if (status s = file_.begin_relocation(stack_->top()); !s) return s;
     if (status s = still_durable(); !s) return s;
+    const object::mover to{file_.bases(), file_.address(), false};
+    if (status s = store_moved(pass, to, report); !s) return s;
     return file_.finish_relocation(stack_->top());
   } catch (const std::bad_alloc&) {
     return fail(errc::no_memory, "%s: no volatile memory to relocate it", file_.path());

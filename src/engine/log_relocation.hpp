@@ -44,8 +44,9 @@ class log_relocation {
     }
     return found.refusal();
   }
-  // May throw std::bad_alloc.
-  [[nodiscard]] status move(const object::mover& to, object::relocation_report& report) {
+  // `Mover` as relocation.hpp has it; one that moves nothing looks.  May throw std::bad_alloc.
+  template <class Mover>
+  [[nodiscard]] status move(const Mover& to, object::relocation_report& report) {
     logheap::transaction<Heap> t{heap_, own_};
     std::uint64_t stores = 0;
     for (const std::uint64_t home : homes_) {
@@ -100,14 +101,15 @@ class log_relocation {
     heap_.read(own_, o.payload, window_.data(), o.bytes);
   }
 
+  template <class Mover>
   std::uint64_t move_window(logheap::transaction<Heap>& t, const object_here& o, const object::pointer_plan& plan,
-                            std::uint64_t from, std::uint64_t bytes, const object::mover& to,
+                            std::uint64_t from, std::uint64_t bytes, const Mover& to,
                             object::relocation_report& report) {
     bool is_read = plan.asks_object();
     std::uint64_t stores = 0;
     plan.each_in(bytes_of_window(), o.bytes, from, from + bytes, [&](const object::pointer_word& p) {
       // One that begins in the window before was moved with that.
-      if (p.kind == layout::field_kind::static_pointer || p.at < from) return;
+      if (!Mover::concerns(p.kind) || p.at < from) return;
       if (!is_read) heap_.read(own_, o.payload + from, window_.data(), bytes);
       is_read = true;
       std::uint64_t value = 0;
@@ -118,12 +120,12 @@ class log_relocation {
       }
       report.pointers += value != 0 ? 1 : 0;
       switch (to.move(value)) {
-        case object::mover::what::stays:
+        case Mover::what::stays:
           break;
-        case object::mover::what::foreign:
+        case Mover::what::foreign:
           report.found_foreign({o.payload, p.at, value, o.type});
           break;
-        case object::mover::what::moves:
+        case Mover::what::moves:
           t.store(o.payload + p.at, &value, sizeof value);
           ++stores;
           ++report.moved;

@@ -191,6 +191,11 @@ class pointer_plans {
   [[nodiscard]] bool may_have_weak() const noexcept {
     return std::any_of(plans_.begin(), plans_.end(), [](const pointer_plan& p) { return p.may_have_weak(); });
   }
+  // Whether some pointer word may be at no multiple of 8 bytes: of a packed type, or told by a visitor.
+  [[nodiscard]] bool some_packed() const noexcept {
+    return std::any_of(plans_.begin(), plans_.end(),
+                       [](const pointer_plan& p) { return !p.aligned() || p.asks_object(); });
+  }
   // Whether no object's pointers have to be looked for: each type has a plan, which its size alone tells, of words that
   // one store replaces.
   [[nodiscard]] bool tell_all() const noexcept {

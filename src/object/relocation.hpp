@@ -96,7 +96,7 @@ struct survey {
   [[nodiscard]] status refusal() const noexcept;
 };
 
-// Where pointers lead after a relocation.
+// Where pointers lead after a relocation.  Like static_mover (static_pointers.hpp) it is what the passes below ask.
 class mover {
  public:
   // `goes_on`: an earlier relocation was not finished.  If its process was killed, pointers that lead right may be in
@@ -104,6 +104,10 @@ class mover {
   mover(const base_ranges& known, std::uint64_t now, bool goes_on) noexcept
       : known_{known}, now_{now}, goes_on_{goes_on} {}
   [[nodiscard]] bool goes_on() const noexcept { return goes_on_; }
+  // Whether these are pointers that it moves.
+  static constexpr bool concerns(layout::field_kind k) noexcept { return k != layout::field_kind::static_pointer; }
+  // Before which what was moved is durable.
+  static constexpr edge moved_edge() noexcept { return edge{"object/E1"}; }
   enum class what : std::uint8_t { stays, moves, foreign };
   // `value` becomes what it is to be.
   [[nodiscard]] what move(std::uint64_t& value) const noexcept {
@@ -206,23 +210,23 @@ inline void survey_part(const std::byte* base, const geometry& g, const pointer_
 }
 
 // The pointers of one object at multiples of 8 bytes, in memory at `payload`.
-template <media M>
+template <media M, class Mover>
 void move_object(std::byte* payload, std::uint64_t offset, std::uint64_t bytes, std::uint32_t type,
-                 const pointer_plan& plan, const mover& to, stored_lines<M>& lines, relocation_report& out) noexcept {
+                 const pointer_plan& plan, const Mover& to, stored_lines<M>& lines, relocation_report& out) noexcept {
   ++out.objects;
   plan.each(payload, bytes, [&](const pointer_word& p) {
-    if (p.kind == layout::field_kind::static_pointer || p.at % 8 != 0) return;
+    if (!Mover::concerns(p.kind) || p.at % 8 != 0) return;
     auto* const word = reinterpret_cast<std::uint64_t*>(payload + p.at);
     std::uint64_t value = *word;
     out.pointers += value != 0 ? 1 : 0;
     switch (to.move(value)) {
-      case mover::what::stays:
+      case Mover::what::stays:
         if (to.goes_on() && value != 0) lines.stored(payload + p.at);
         break;
-      case mover::what::foreign:
+      case Mover::what::foreign:
         out.found_foreign({offset, p.at, value, type});
         break;
-      case mover::what::moves:
+      case Mover::what::moves:
         // relaxed: one store, so that a crash finds the pointer or the one that it becomes.
         std::atomic_ref{*word}.store(value, std::memory_order_relaxed);
         lines.stored(payload + p.at);
@@ -233,8 +237,8 @@ void move_object(std::byte* payload, std::uint64_t offset, std::uint64_t bytes, 
 }
 
 // Step 2 of a part.  All plans exist.
-template <media M>
-[[nodiscard]] status move_part(M& m, std::byte* base, const geometry& g, const pointer_plans& plans, const mover& to,
+template <media M, class Mover>
+[[nodiscard]] status move_part(M& m, std::byte* base, const geometry& g, const pointer_plans& plans, const Mover& to,
                                unsigned part, unsigned parts, relocation_report& out) noexcept {
   plan_finder finder{plans};
   stored_lines<M> lines{m};
@@ -244,7 +248,7 @@ template <media M>
         if (plan != nullptr) move_object(base + payload, payload, bytes, h.type, *plan, to, lines, out);
       });
   lines.write_back();
-  m.fence(edge{"object/E1"});
+  m.fence(to.moved_edge());
   return s;
 }
 
@@ -301,8 +305,8 @@ class packed_words {
 };
 
 // Step 2 of pointers at no multiple of 8 bytes.
-template <class Store>
-[[nodiscard]] status move_packed(std::byte* base, const geometry& g, const pointer_plans& plans, const mover& to,
+template <class Store, class Mover>
+[[nodiscard]] status move_packed(std::byte* base, const geometry& g, const pointer_plans& plans, const Mover& to,
                                  Store& store, relocation_report& out) noexcept {
   plan_finder finder{plans};
   packed_words<Store> words{base, store};
@@ -311,12 +315,12 @@ template <class Store>
     std::uint64_t value = words.read(payload + at);
     out.pointers += value != 0 ? 1 : 0;
     switch (to.move(value)) {
-      case mover::what::stays:
+      case Mover::what::stays:
         break;
-      case mover::what::foreign:
+      case Mover::what::foreign:
         out.found_foreign({payload, at, value, type});
         break;
-      case mover::what::moves:
+      case Mover::what::moves:
         moved = words.replace(payload + at, value);
         ++out.moved;
         break;
@@ -327,12 +331,27 @@ template <class Store>
         const pointer_plan* const plan = finder.find(h.type);
         if (plan == nullptr) return;
         plan->each(base + payload, bytes, [&](const pointer_word& p) {
-          if (p.at % 8 == 0 || p.kind == layout::field_kind::static_pointer || !moved) return;
+          if (p.at % 8 == 0 || !Mover::concerns(p.kind) || !moved) return;
           move_one(payload, p.at, h.type);
         });
       });
   if (!s) return s;
   return moved ? words.finish() : moved;
+}
+
+// Step 2 of all objects, in parts; of static_mover one pass.  `packed`: some pointers may be at no multiple of 8.
+// May throw std::bad_alloc.
+template <media M, class Mover, class Run, class Store>
+[[nodiscard]] status move_all(M& m, std::byte* base, const geometry& g, const pointer_plans& plans, const Mover& to,
+                              bool packed, unsigned parts, Run&& run, Store&& store, relocation_report& report) {
+  std::vector<relocation_report> reports(parts);
+  std::atomic<errc> failed{errc::ok};
+  run(parts, [&](unsigned part) noexcept {
+    if (status s = move_part(m, base, g, plans, to, part, parts, reports[part]); !s) failed = s.error();
+  });
+  for (const relocation_report& r : reports) report.add(r);
+  if (failed != errc::ok) return failed.load();
+  return packed ? move_packed(base, g, plans, to, store, report) : status{};
 }
 
 // Step 0.
@@ -363,16 +382,7 @@ template <media M, class Pool, class Run, class Store>
   const bool goes_on = pool.bases().count > 1;
   if (status s = planted(plant::base_not_in_history) ? status{} : pool.begin_relocation(m); !s) return s;
   const mover to{pool.bases(), pool.address(), goes_on};
-  std::vector<relocation_report> reports(parts);
-  std::atomic<errc> failed{errc::ok};
-  run(parts, [&](unsigned part) noexcept {
-    if (status s = move_part(m, base, g, plans, to, part, parts, reports[part]); !s) failed = s.error();
-  });
-  for (const relocation_report& r : reports) report.add(r);
-  if (failed != errc::ok) return failed.load();
-  if (all->packed != 0) {
-    if (status s = move_packed(base, g, plans, to, store, report); !s) return s;
-  }
+  if (status s = move_all(m, base, g, plans, to, all->packed != 0, parts, run, store, report); !s) return s;
   return pool.finish_relocation(m);
 } catch (const std::bad_alloc&) {
   return fail(errc::no_memory, "no volatile memory to relocate a pool");

@@ -133,14 +133,19 @@ result<type_map> type_map::read(const std::byte* bytes, std::uint64_t available,
   if (h.bytes < sizeof h || h.bytes > available || h.bytes > layout::type_map_bytes_max || h.bytes % 8 != 0) {
     return broken("size", offsetof(type_map_header, bytes), h.bytes);
   }
+  if (h.statics > available - h.bytes || h.statics % 8 != 0) {
+    return broken("size of the table behind it", offsetof(type_map_header, statics), h.statics);
+  }
   const std::uint64_t expected = type_map_checksum(bytes, h.bytes);
   if (h.checksum != expected) {
     return fail(errc::corrupt, "type map: checksum, at offset %" PRIu64 ": found %016" PRIx64 ", expected %016" PRIx64,
                 place + offsetof(type_map_header, checksum), h.checksum, expected);
   }
-  if (h.reserved != 0) return broken("reserved bytes", offsetof(type_map_header, reserved), h.reserved);
   // The checksum holds, but a forger can make one for any bytes.
   type_map map;
+  map.bytes_ = {bytes, h.bytes + h.statics};
+  map.statics_ = map.bytes_.subspan(h.bytes);
+  map.place_ = place;
   std::uint64_t at = sizeof h;
   while (at < h.bytes) {
     if (h.bytes - at < sizeof(type_record)) return broken("room for a record", at, h.bytes - at);

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <span>
 #include <vector>
 
 #include "base/base.hpp"
@@ -12,8 +13,8 @@ namespace nvm::object {
 // Views into the bytes that were read, which must stay.
 class type_map {
  public:
-  // Checks all of the map that begins at `bytes`, a multiple of 8, and has at most `available` bytes.  errc::corrupt
-  // says what was found where; places are counted from `place`, the offset of the map in its file.  errc::no_memory.
+  // Checks all of the map that begins at `bytes`, a multiple of 8, and has at most `available` bytes with what follows.
+  // errc::corrupt says what was found where; places are counted from `place`, the offset in its file.  errc::no_memory.
   [[nodiscard]] static result<type_map> read(const std::byte* bytes, std::uint64_t available,
                                              std::uint64_t place = 0) noexcept;
 
@@ -27,7 +28,15 @@ class type_map {
     return r == nullptr || r->canonical == r->id ? r : find(r->canonical);
   }
 
+  // The bytes of the table of static pointers that follows it (static_table.hpp), unchecked; empty: none.
+  [[nodiscard]] std::span<const std::byte> statics() const noexcept { return statics_; }
+  // Both, as they were read, and where.
+  [[nodiscard]] std::span<const std::byte> bytes() const noexcept { return bytes_; }
+  [[nodiscard]] std::uint64_t place() const noexcept { return place_; }
+
  private:
+  std::span<const std::byte> bytes_, statics_;
+  std::uint64_t place_ = 0;
   std::vector<const layout::type_record*> records_;  // by ascending id
 };
 

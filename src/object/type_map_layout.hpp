@@ -27,7 +27,7 @@ struct type_map_header {
   std::uint64_t checksum;  // XXH3 of all bytes after this field, seed type_map_magic
   std::uint64_t bytes;     // of the whole map, multiple of 8
   std::uint32_t types;     // records
-  std::uint32_t reserved;  // 0
+  std::uint32_t statics;   // bytes of the table after the map (static_layout.hpp), multiple of 8; 0: none
 };
 static_assert(sizeof(type_map_header) == 32 && std::has_unique_object_representations_v<type_map_header>);
 inline constexpr std::size_t type_map_checked_at = 16;

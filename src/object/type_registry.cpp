@@ -24,7 +24,7 @@ status type_registry::broken(errc code) noexcept {
     error_ = code;
     std::snprintf(message_, sizeof message_, "%s", last_message());
   }
-  generation_.fetch_add(1, std::memory_order_relaxed);
+  changed();
   return code;
 }
 
@@ -71,7 +71,7 @@ status type_registry::add_locked(const void* map, std::uint64_t bytes) {
   }
   if (fresh->map.records().empty()) return {};
   types_ = std::move(fresh);
-  generation_.fetch_add(1, std::memory_order_relaxed);
+  changed();
   return {};
 }
 

@@ -32,8 +32,9 @@ class type_registry {
   // The last failure was of types that the program has and nobody knows: it stays, too.
   status lacks(errc code) noexcept;
 
-  // Rises with every change; 0: no types.
+  // Rises with every change; 0: no types, and no static objects (static_registry.hpp).
   [[nodiscard]] static unsigned generation() noexcept { return generation_.load(std::memory_order_relaxed); }
+  static void changed() noexcept { generation_.fetch_add(1, std::memory_order_relaxed); }
   // All types so far; an error that add() had.  Never null.
   [[nodiscard]] result<std::shared_ptr<const owned_type_map>> types() noexcept;
 

@@ -497,7 +497,8 @@ constexpr const char* others =
     "nvm_stm_get_statistics nvm_stm_current nvm_stm_pool nvm_stm_depth nvm_stm_code nvm_stm_check nvm_stm_expect "
     "nvm_stm_give_up nvm_stm_is_in_place nvm_stm_log nvm_stm_rollback nvm_stm_unwind "
     "nvm_object_around nvm_hold nvm_drop nvm_describe_type nvm_visit_field nvm_register_visitor "
-    "nvm_pool_each_undescribed nvm_crash_check nvm_settle nvm_references nvm_weak_get ";
+    "nvm_pool_each_undescribed nvm_crash_check nvm_settle nvm_references nvm_weak_get "
+    "nvm_register_statics nvm_static nvm_pool_each_static ";
 
 TEST(faces_of_headers, have_no_call_that_is_not_in_the_table) {
   std::set<std::string> known;
@@ -521,7 +522,8 @@ TEST(faces_of_headers, have_no_call_that_is_not_in_the_table) {
       declared.insert((*i)[1]);
     }
   }
-  for (const char* header : {"nvm.h", "kv.h", "lockfree.h", "region.h", "stm.h", "gc.h", "describe.h", "lewat.h"}) {
+  for (const char* header :
+       {"nvm.h", "kv.h", "lockfree.h", "region.h", "stm.h", "gc.h", "describe.h", "static.h", "lewat.h"}) {
     EXPECT_TRUE(headers.contains(header)) << header;
   }
   EXPECT_GT(declared.size(), 100U);

@@ -1,8 +1,6 @@
 // Types of a program and of a pool, from open to open.  Each program is a process of its own: what it knows of types it
 // knows for good.
 #include <gtest/gtest.h>
-#include <sys/wait.h>
-#include <unistd.h>
 
 #include <cstdio>
 #include <cstring>
@@ -11,39 +9,13 @@
 
 #include "../object/sample_types.hpp"
 #include "nvm/describe.h"
+#include "programs.hpp"
 #include "scratch.hpp"
 
 namespace nvm::tests {
 namespace {
 
 constexpr std::uint32_t node_id = 0x71C14E0D;
-
-// Runs `program` as a process that knows these types; it returns what went wrong, empty: nothing.
-void as_program(const std::vector<type_description>& types, const std::function<std::string()>& program) {
-  int told[2];
-  ASSERT_EQ(::pipe(told), 0);
-  const pid_t child = ::fork();
-  ASSERT_GE(child, 0);
-  if (child == 0) {
-    type_map_writer w;
-    for (const auto& t : types) w.add(t);
-    const auto words = w.finish();
-    std::string wrong;
-    if (!types.empty() && nvm_register_types(words.data(), words.size() * 8) != 0) wrong = nvm_errormsg();
-    if (wrong.empty()) wrong = program();
-    const ssize_t n = ::write(told[1], wrong.data(), wrong.size());
-    ::_exit(n == static_cast<ssize_t>(wrong.size()) ? 0 : 1);
-  }
-  ::close(told[1]);
-  std::string wrong;
-  char buffer[512];
-  for (ssize_t n; (n = ::read(told[0], buffer, sizeof buffer)) > 0;) wrong.append(buffer, static_cast<std::size_t>(n));
-  ::close(told[0]);
-  int status = 0;
-  ::waitpid(child, &status, 0);
-  EXPECT_TRUE(WIFEXITED(status) && WEXITSTATUS(status) == 0) << status;
-  EXPECT_EQ(wrong, "");
-}
 
 std::string names_in(NVM_POOL* pool) {
   std::string names;
@@ -58,26 +30,12 @@ std::string names_in(NVM_POOL* pool) {
   }
   return names;
 }
-std::string equal(const std::string& found, const std::string& expected) {
-  return found == expected ? "" : "found '" + found + "', expected '" + expected + "'";
-}
 std::string allocate(NVM_POOL* pool, std::uint32_t type, std::size_t bytes) {
   if (nvm_tx_begin(pool) != 0 || nvm_alloc(pool, type, bytes) == nullptr || nvm_tx_commit(pool) != 0) {
     return nvm_errormsg();
   }
   return "";
 }
-std::string check(const std::string& path) {
-  std::string findings;
-  const auto n = nvm_pool_check(
-      path.c_str(),
-      [](std::uint64_t at, const char* text, void* all) {
-        *static_cast<std::string*>(all) += std::to_string(at) + ": " + text + "\n";
-      },
-      &findings, nullptr);
-  return n == 0 ? "" : n < 0 ? nvm_errormsg() : findings;
-}
-
 type_description longer_node() {
   auto t = node_type();
   t.size = 48;

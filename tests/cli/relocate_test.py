@@ -58,6 +58,18 @@ class Relocate(PoolTest):
             self.assertEqual(self.base(path), home)
             self.assertEqual(run("check", path).returncode, GOOD)
 
+    def test_pointers_into_programs_are_told_and_left_alone(self):
+        for kind in KINDS:
+            path = self.typed_pool(kind, "statics")
+            statics = self.answer("types", path)["statics"]
+            self.assertEqual([(s["name"], s["fields"]) for s in statics], [("answer", 1)])
+            self.assertRegex(statics[0]["build"], r"^[0-9a-f]+ /.*/cli_typed_pool_maker$")
+            done = self.answer("relocate", path, "--address", self.other_place(self.base(path)))
+            self.assertEqual((done["moved"], done["static_pointers"]), (POINTERS, 1))
+            self.assertRegex(run("relocate", path).stdout, "1 static pointers lead into programs of build .*: left alone")
+            self.assertEqual(self.answer("types", path)["statics"], statics)
+            self.assertEqual(run("check", path).returncode, GOOD)
+
     def test_foreign_pointers_are_named_and_left_alone(self):
         for kind in KINDS:
             path = self.typed_pool(kind, "foreign")

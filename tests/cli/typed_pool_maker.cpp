@@ -1,10 +1,13 @@
-// A pool with types, for the tests of the tool:  cli_typed_pool_maker PATH MEDIUM [described|untyped|foreign]; `log` is
-// the engine, on shm.
+// A pool with types, for the tests of the tool:  cli_typed_pool_maker PATH MEDIUM
+// [described|untyped|foreign|statics]; `log` is the engine, on shm.
 //
 // As if a program compiled by holdfast-cc had made it: a table with two slots in an array of structures and a flexible
 // array after it, which is the root; a node with a name; two nodes in one object.  Without a third argument also flags
 // in bit-fields, a choice of a number or a node with a part that only a visitor knows, and a text; `untyped`: an object
-// of a type that nobody describes; `foreign`: a pointer that leads into no pool.
+// of a type that nobody describes; `foreign`: a pointer that leads into no pool; `statics`: a pointer to a function of
+// the maker.
+#include <nvm/static.h>
+
 #include <cstring>
 
 #include "typed_pools.hpp"
@@ -49,6 +52,11 @@ struct table {
   } either;
   std::uint16_t more[];
 };
+
+struct hook {
+  void (*call)();
+};
+void answer() {}
 
 void make_rarer_ones(NVM_POOL* pool, node* a) {
   auto* f = static_cast<flags*>(nvm_calloc(pool, layout::type_id_of("flags"), 1, sizeof(flags)));
@@ -95,6 +103,10 @@ int main(int count, char** arguments) {
   c.fields[5].place.inner = 1;
   types.add(c);
   types.add_alias("struct node", node_id);
+  if (how == "statics") {
+    types.add({"hook", sizeof(hook), 8, {field("call", 0, static_pointer, 8)}});
+    require(nvm_static("answer", reinterpret_cast<const void*>(answer), 1) == 0);
+  }
   register_types(types);
 
   NVM_POOL* const pool = make_pool(arguments[1], arguments[2]);
@@ -104,6 +116,11 @@ int main(int count, char** arguments) {
   require(a != nullptr && pair != nullptr && r != nullptr);
   if (how.empty()) make_rarer_ones(pool, a);
   require(how != "untyped" || nvm_alloc(pool, 7, 24) != nullptr);
+  if (how == "statics") {
+    auto* h = static_cast<hook*>(nvm_calloc(pool, layout::type_id_of("hook"), 1, sizeof(hook)));
+    require(h != nullptr);
+    h->call = answer;
+  }
   if (how == "foreign") pair[0].next = reinterpret_cast<node*>(0x5EED);
   std::strcpy(a->name, "first");
   a->number = -5;

@@ -129,7 +129,7 @@ TEST(type_map, forgery_with_a_good_checksum_is_refused) {
   untouched.seal();
   ASSERT_TRUE(read(untouched.words)) << last_message();
   refused("number of types", [](forged& f) { f.header().types = 4; });
-  refused("reserved", [](forged& f) { f.header().reserved = 1; });
+  refused("size of the table behind it", [](forged& f) { f.header().statics = 8; });
   refused("record of no bytes", [](forged& f) { f.record(0).bytes = 0; });
   refused("fields behind the record", [](forged& f) { f.of("node").fields = 3; });
   refused("name behind the record", [](forged& f) { f.of("node").name = f.of("node").bytes; });

@@ -218,10 +218,10 @@ TEST(superblock, newer_copy_with_a_newer_format_is_not_passed_over) {
 TEST(superblock, unknown_features_are_refused_restricted_or_ignored) {
   image i;
   superblock s = i.sb;
-  s.features_incompat = 0x80;
+  s.features_incompat = 0x8000;
   i.put_both(s);
   EXPECT_EQ(i.pick().error(), errc::version);
-  EXPECT_SAID("found bits 00000080");
+  EXPECT_SAID("found bits 00008000");
 
   s = i.sb;
   s.features_ro_compat = 0x80;

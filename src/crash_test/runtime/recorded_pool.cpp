@@ -135,6 +135,10 @@ class recorded_engine final : public engine {
     return inner_->relocate(plans, way == object::relocation_way::by_page ? object::relocation_way::by_value : way,
                             report);
   }
+  status move_statics(const object::pointer_plans& plans, const object::static_mover& to,
+                      object::relocation_report& report) noexcept override {
+    return inner_->move_statics(plans, to, report);
+  }
   status add_feature(std::uint32_t bits) noexcept override { return inner_->add_feature(bits); }
   status add_compatible_feature(std::uint32_t bits) noexcept override { return inner_->add_compatible_feature(bits); }
   void count_references(tx::reference_log* log) noexcept override { inner_->count_references(log); }

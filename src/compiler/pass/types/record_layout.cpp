@@ -363,6 +363,10 @@ class describer {
              : mark == pointer_mark::strong ? field_kind::pointer
                                             : field_kind::weak_pointer;
     if (!to->isFunctionType()) f.target = target_id(c_, to);
+    if (where != nullptr && is_static(*where)) {
+      f.kind = field_kind::static_pointer;
+      return;
+    }
     if (mark != pointer_mark::none || where == nullptr || is_meant_volatile(*where)) return;
     warn(to->isFunctionType() ? problem::code_pointer : problem::plain_pointer, where, name);
   }
@@ -606,12 +610,14 @@ pointer_mark mark_of(QualType type) {
   }
 }
 
-bool is_meant_volatile(const NamedDecl& field) {
-  for (const auto* a : field.specific_attrs<AnnotateAttr>()) {
-    if (a->getAnnotation() == "nvm_volatile_ptr") return true;
-  }
-  return false;
+namespace {
+bool is_annotated(const NamedDecl& field, StringRef with) {
+  return llvm::any_of(field.specific_attrs<AnnotateAttr>(), [&](const auto* a) { return a->getAnnotation() == with; });
 }
+}  // namespace
+
+bool is_meant_volatile(const NamedDecl& field) { return is_annotated(field, "nvm_volatile_ptr"); }
+bool is_static(const NamedDecl& field) { return is_annotated(field, "nvm_static_ptr"); }
 
 bool is_durable(const RecordDecl& record) {
   for (const TagDecl* d : record.redecls()) {

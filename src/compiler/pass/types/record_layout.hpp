@@ -23,8 +23,9 @@ namespace nvm::compiler {
 enum class pointer_mark { none, strong, weak };
 [[nodiscard]] pointer_mark mark_of(const clang::BTFTypeTagAttr& tag);
 [[nodiscard]] pointer_mark mark_of(clang::QualType pointer);
-// Declared NVM_VOLATILE_PTR.
+// Declared NVM_VOLATILE_PTR; NVM_STATIC_PTR.
 [[nodiscard]] bool is_meant_volatile(const clang::NamedDecl& field);
+[[nodiscard]] bool is_static(const clang::NamedDecl& field);
 
 // Declared NVM_STRUCT, here or in another declaration.
 [[nodiscard]] bool is_durable(const clang::RecordDecl& record);

@@ -4,11 +4,16 @@
 // it survives the steps between the two: bitcode files, link-time optimisation, -save-temps.  Every kind of linking
 // keeps a constructor: in static libraries it comes and goes with its object file, in shared ones it runs when they are
 // loaded, early or late, and --gc-sections has to leave it in.
+//
+// Where the map has static pointers a second one calls nvm_register_statics() with what of the unit they may lead to
+// (statics_of_unit.hpp).
 #include "types_pass.hpp"
 
 #include <llvm/IR/IRBuilder.h>
 #include <llvm/IR/Module.h>
 #include <llvm/Transforms/Utils/ModuleUtils.h>
+
+#include "statics_of_unit.hpp"
 
 using namespace llvm;
 
@@ -28,28 +33,31 @@ struct types_pass : PassInfoMixin<types_pass> {
         maps.push_back(&g);
       }
     }
+    // Before there is anything of ours.
+    std::vector<named_static> statics;
+    if (any_of(maps, [](const GlobalVariable* g) { return has_static_pointers(*g); })) statics = statics_of(m);
     for (GlobalVariable* g : maps) {
       g->setName(done_name);
-      add_constructor(m, *g);
+      // The constant ends with the zero of a C string.
+      const std::uint64_t bytes = m.getDataLayout().getTypeAllocSize(g->getValueType()).getFixedValue() / 8 * 8;
+      add_constructor(m, "nvm_register_types", *g, bytes);
     }
+    if (!statics.empty()) add_constructor(m, "nvm_register_statics", table_of(m, statics), statics.size());
     return maps.empty() ? PreservedAnalyses::all() : PreservedAnalyses::none();
   }
   // Also with -O0.
   static bool isRequired() { return true; }
 
  private:
-  static void add_constructor(Module& m, GlobalVariable& map) {
+  static void add_constructor(Module& m, StringRef callee, GlobalVariable& what, std::uint64_t size_of_it) {
     LLVMContext& c = m.getContext();
     Type* size = m.getDataLayout().getIntPtrType(c);
-    const FunctionCallee call =
-        m.getOrInsertFunction("nvm_register_types", Type::getInt32Ty(c), PointerType::getUnqual(c), size);
+    const FunctionCallee call = m.getOrInsertFunction(callee, Type::getInt32Ty(c), PointerType::getUnqual(c), size);
     auto* f = Function::createWithDefaultAttr(FunctionType::get(Type::getVoidTy(c), false),
                                               GlobalValue::InternalLinkage, 0, "nvm_types_constructor", &m);
     f->addFnAttr(Attribute::NoUnwind);
     IRBuilder<> b(BasicBlock::Create(c, "", f));
-    // The constant ends with the zero of a C string.
-    const std::uint64_t bytes = m.getDataLayout().getTypeAllocSize(map.getValueType()).getFixedValue() / 8 * 8;
-    b.CreateCall(call, {&map, ConstantInt::get(size, bytes)});
+    b.CreateCall(call, {&what, ConstantInt::get(size, size_of_it)});
     b.CreateRetVoid();
     appendToGlobalCtors(m, f, constructor_priority);
   }

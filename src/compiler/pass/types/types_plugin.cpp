@@ -227,7 +227,7 @@ class unit_reader : public RecursiveASTVisitor<unit_reader> {
   }
   void receives(const FieldDecl& f, const Expr* value) {
     const QualType element = element_of(f.getType());
-    if (!element->isPointerType() || is_meant_volatile(f)) return;
+    if (!element->isPointerType() || is_meant_volatile(f) || is_static(f)) return;
     const StringRef target = values_.target_of(value);
     if (target.empty()) return;
     warn(warning_group::volatile_pointer, value->getBeginLoc(),
@@ -335,7 +335,9 @@ class unit_reader : public RecursiveASTVisitor<unit_reader> {
         once(where, in + "is a reference, which may refer to something outside of the pool", type);
         break;
       case problem::code_pointer:
-        once(where, in + "is a pointer to a function, which lies elsewhere in the next process", type);
+        once(where,
+             in + "is a pointer to a function, which lies elsewhere in the next process; declare it NVM_STATIC_PTR",
+             type);
         break;
       case problem::member_pointer:
         once(where, in + "is a pointer to a member, which another build may represent differently", type);

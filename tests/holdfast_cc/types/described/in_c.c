@@ -1,6 +1,7 @@
 /* Types that are described twice, by holdfast-cc and by macros: if the two differed in a byte, the program would have
  * two meanings of the type. */
 #include <nvm/describe.h>
+#include <nvm/static.h>
 #include <stdio.h>
 
 typedef enum { red, green } colour;
@@ -49,6 +50,8 @@ NVM_STRUCT everything {
   NVM_PTR(const char) t;
   NVM_PTR(void) u;
   NVM_VOLATILE_PTR(Node) v;
+  NVM_STATIC_PTR(int(const void*)) call;
+  NVM_STATIC_PTR(const Node) kinds[2];
   struct seen w[2], y;
   short x[];
 };
@@ -60,8 +63,9 @@ NVM_DESCRIBE(struct everything, NVM_FIELD(a), NVM_FIELD(b), NVM_FIELD(c), NVM_FI
              NVM_BYTES(one), NVM_BITS(offsetof(struct everything, one) + 4, 4, "n:0+3|o:3+29"), NVM_FIELD(p.x),
              NVM_FIELD(p.y), NVM_STRUCTURES(q, 3), NVM_INNER(q, first), NVM_INNER_POINTER(q, to, Node),
              NVM_INNER(q, tag), NVM_POINTER(r, Node), NVM_WEAK(s, Node), NVM_POINTER(t, const char),
-             NVM_POINTER(u, void), NVM_PLAIN(v, Node), NVM_VISITED(w, struct seen, 1), NVM_INNER(w, bits),
-             NVM_VISITED(y, struct seen, 1), NVM_WITHIN(y, bits), NVM_FLEXIBLE(x));
+             NVM_POINTER(u, void), NVM_PLAIN(v, Node), NVM_STATIC(call, void), NVM_STATIC(kinds, Node),
+             NVM_VISITED(w, struct seen, 1), NVM_INNER(w, bits), NVM_VISITED(y, struct seen, 1), NVM_WITHIN(y, bits),
+             NVM_FLEXIBLE(x));
 
 static int print(const nvm_type_info* type, void* unused) {
   (void)unused;

@@ -1,4 +1,6 @@
 // Types that are described twice, by holdfast-c++ and by templates.
+#include <nvm/static.h>
+
 #include <nvm/describe.hpp>
 
 #include <cstdio>
@@ -12,6 +14,8 @@ NVM_STRUCT node {
   nvm::p<node*> down;
   nvm::ref<node> other;
   char name[20];
+  NVM_STATIC_PTR(int(const void*)) call;
+  NVM_STATIC_PTR(const char) labels[2];
 };
 struct point {
   int x;
@@ -34,7 +38,8 @@ NVM_STRUCT shelf {
 
 const bool node_is_known =
     nvm::describe<node>(nvm::pointer("next", &node::next), nvm::field("up", &node::up), nvm::field("down", &node::down),
-                        nvm::field("other", &node::other), nvm::field("name", &node::name));
+                        nvm::field("other", &node::other), nvm::field("name", &node::name),
+                        nvm::static_pointer("call", &node::call), nvm::static_pointer("labels", &node::labels));
 const bool shelf_is_known = nvm::describe<shelf>(
     nvm::pointer("first", &shelf::first), nvm::weak_pointer("last", &shelf::last), nvm::field("count", &shelf::count),
     nvm::field("paint", &shelf::paint), nvm::field("open", &shelf::open), nvm::field("wide", &shelf::wide),

@@ -1,0 +1,111 @@
+#include "object/static_pointers.hpp"
+
+#include <algorithm>
+#include <cinttypes>
+
+namespace nvm::object {
+
+using layout::static_kind;
+using layout::static_place;
+
+static_mover::static_mover(pass which, const static_table& table, const static_table& program, bool goes_on,
+                           static_uses* uses)
+    : table_{table}, reach_(table.rows().size()), uses_{uses}, pass_{which}, goes_on_{goes_on} {
+  for (std::size_t i = 0; i < reach_.size(); ++i) {
+    const auto row = program.find(table.rows()[i]);
+    if (!row) continue;
+    const static_object& o = program.rows()[*row];
+    // What is gone for good is null, whatever of it was meant.
+    reach_[i] = o.address == 0 ? ~std::uint64_t{0} : o.size + 1;
+  }
+}
+
+std::optional<static_place> static_mover::place_of(std::uint64_t value) const noexcept {
+  if (const auto p = layout::place_of_token(value)) {
+    const bool is_row = p->row < table_.rows().size() && table_.rows()[p->row].kind != static_kind::vacant;
+    return is_row && p->offset <= table_.rows()[p->row].size ? p : std::nullopt;
+  }
+  const auto [object, image] = table_.find_around(value);
+  // In the same build what has lost its name is found by its place.
+  if (object && (!image || is_there(*object) || !is_there(*image))) return object;
+  return image;
+}
+
+static_mover::what static_mover::move(std::uint64_t& value) const noexcept {
+  if (value == 0) return what::stays;
+  if (pass_ == pass::to_addresses) {
+    const auto p = layout::place_of_token(value);
+    if (!p || !place_of(value)) return what::stays;
+    const static_object& o = table_.rows()[p->row];
+    value = o.address == 0 ? 0 : o.address + p->offset;
+    return what::moves;
+  }
+  const auto p = place_of(value);
+  if (pass_ == pass::look) {
+    if (!p) {
+      uses_->found_unknown();
+      return what::stays;
+    }
+    uses_->found(p->row);
+    return is_there(*p) ? what::stays : what::foreign;
+  }
+  if (!p || layout::place_of_token(value)) return what::stays;
+  value = layout::token_of(*p);
+  return what::moves;
+}
+
+static_table joined_table(const static_table& stored, const static_table& program, const static_uses& uses) {
+  std::vector<static_object> rows = stored.rows();
+  std::vector<bool> taken(program.rows().size());
+  for (std::uint32_t i = 0; i < rows.size(); ++i) {
+    const auto now = uses.of_row(i) == 0 ? std::nullopt : program.find(rows[i]);
+    const std::uint64_t size = rows[i].size;
+    if (now) taken[*now] = true;
+    rows[i] = now ? program.rows()[*now] : static_object{};
+    // Of what is gone for good, tokens lead to any place.
+    if (now && rows[i].address == 0) rows[i].size = std::max(rows[i].size, size);
+  }
+  std::size_t vacant = 0;
+  for (std::size_t i = 0; i < taken.size(); ++i) {
+    if (taken[i]) continue;
+    while (vacant < rows.size() && rows[vacant].kind != static_kind::vacant) ++vacant;
+    if (vacant == rows.size()) rows.emplace_back();
+    rows[vacant] = program.rows()[i];
+  }
+  return {std::move(rows), layout::static_state::passing};
+}
+
+static_table later_table(const static_table& stored, const static_table& program) {
+  std::vector<static_object> rows = program.rows();
+  for (const static_object& o : stored.rows()) {
+    const bool goes = o.kind == static_kind::vacant || std::any_of(rows.begin(), rows.end(), [&](const auto& now) {
+                        return now.kind == o.kind &&
+                               (now == o || (now.address < o.address + o.size && o.address < now.address + now.size));
+                      });
+    if (!goes) rows.push_back(o);
+  }
+  return {std::move(rows), stored.state()};
+}
+
+errc refuse_static(const static_mover& asked, const static_table& stored, const relocation_report& found,
+                   const std::string& field) {
+  const foreign_pointer& f = found.first[0];
+  const auto p = asked.place_of(f.value);
+  if (!p) return fail(errc::corrupt, "object at offset %" PRIu64 " has changed while it was looked at", f.object);
+  const static_object& o = stored.rows()[p->row];
+  std::string what;
+  if (o.kind == static_kind::image) {
+    what = "offset " + std::to_string(p->offset) + ", which has no name, of build " + o.name;
+  } else {
+    what = o.name + (p->offset == 0 ? "" : " + " + std::to_string(p->offset));
+    const auto image = stored.find_around(o.address).image;
+    if (image) what += " of build " + stored.rows()[image->row].name;
+  }
+  return fail(errc::address,
+              "%s of the object at offset %" PRIu64 " (and %" PRIu64
+              " others) leads into a program: found %s, "
+              "expected something that this program has",
+              field.c_str(), f.object, found.foreign - 1, what.c_str());
+}
+
+}  // namespace nvm::object

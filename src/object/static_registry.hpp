@@ -1,0 +1,50 @@
+// Functions and static objects of this program that pools may lead to, by name: what the compiler's tables and
+// NVM_STATIC announce, and what libraries announce that are loaded later.
+//
+// Threads: any.  A process has one registry; it is constant-initialised, because constructors of other files use it.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <mutex>
+#include <string>
+#include <vector>
+
+#include "base/base.hpp"
+#include "nvm/static.h"
+#include "object/static_table.hpp"
+
+namespace nvm::object {
+
+class static_registry {
+ public:
+  static static_registry& of_program() noexcept;
+
+  // The images that are loaded; those that do not say which build they are have no key.  May throw std::bad_alloc.
+  using images_now = std::vector<static_object> (*)();
+
+  // Adds names, all or none.  A name that is there already with another address, whose image is loaded still, means two
+  // things, and finds nothing from then on; texts, whose names begin with a quotation mark, mean the same wherever they
+  // are.  errc::invalid, errc::too_large, errc::no_memory.
+  [[nodiscard]] status add(const nvm_static_object* objects, std::size_t count, images_now images) noexcept;
+
+  // All that has one meaning, and the images.  May throw std::bad_alloc.
+  [[nodiscard]] static_table table(images_now images);
+  // Whether anything was ever added.
+  [[nodiscard]] bool any() noexcept;
+
+ private:
+  constexpr static_registry() noexcept = default;
+  struct object {
+    std::uint64_t address;
+    std::uint64_t bytes;
+  };
+  void add_locked(const nvm_static_object& o, images_now images);
+
+  std::mutex lock_;
+  // By name; several of a name that means two things, and of a text.  Null until the first: it has a constructor.
+  std::map<std::string, std::vector<object>>* objects_ = nullptr;
+};
+
+}  // namespace nvm::object
