@@ -285,6 +285,24 @@ TEST_F(counted_pool, has_sets_whose_number_of_regions_is_known) {
   expect_counted();
 }
 
+TEST_F(counted_pool, has_sets_whose_table_is_saved) {
+  if (!load("v1_regions_saved")) GTEST_SKIP() << "made for another address window than this build's";
+  EXPECT_EQ(first_set().state & checked_mask, region::layout::set_saved);
+  EXPECT_EQ(first_set().regions & checked_mask, 12U + 1);
+  const std::uint64_t table = first_set().saved & checked_mask;
+  EXPECT_NE(table, 0U);
+  use_twice([](NVM_POOL* pool) { EXPECT_EQ(counted_sample_verify_regions(pool), 0); });
+  EXPECT_EQ(first_set().saved & checked_mask, table) << "nobody has changed the set";
+  use_twice([](NVM_POOL* pool) {
+    nvm_regions* set = nvm_regions_open(pool, "a set", nullptr);
+    ASSERT_NE(set, nullptr) << nvm_errormsg();
+    EXPECT_EQ(nvm_region_create(set, 100, 50), 0) << nvm_errormsg();
+    EXPECT_EQ(counted_sample_verify_regions(pool), 0);
+    EXPECT_EQ(nvm_region_drop(set, 100), 0) << nvm_errormsg();
+  });
+  EXPECT_EQ(first_set().saved & checked_mask, 0U) << "of so few the close saves none";
+}
+
 // A pool on ssd that was killed: values have gone straight to their pages, and the records that say so are in its log.
 TEST_F(counted_pool, has_values_that_have_gone_straight_to_their_pages) {
   if (!load("v1_straight")) GTEST_SKIP() << "made for another address window than this build's";

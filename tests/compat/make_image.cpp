@@ -1,5 +1,5 @@
 // Makes a golden image with the library as it is: compat_make_image
-// shm|ssd|stores|aligned|structures|regions|straight|moved|numbered <pool file> > images/<name>.image
+// shm|ssd|stores|aligned|structures|regions|saved|straight|moved|numbered <pool file> > images/<name>.image
 //
 // The pool is made at the given path by a process that is killed in the middle of a transaction, so the image holds
 // what recovery of that format has to cope with.  Pools of structures and of regions are closed before, and counted.
@@ -14,12 +14,14 @@
 #include <fstream>
 #include <iterator>
 
+#include "../pool_in_buffer.hpp"
 #include "aligned_sample.h"
 #include "counted_sample.h"
 #include "image_text.hpp"
 #include "moved_sample.h"
 #include "object/numbered_objects.hpp"
 #include "pool/pool.hpp"
+#include "region/region.hpp"
 #include "sample.h"
 #include "stores_sample.h"
 #include "straight_sample.h"
@@ -95,6 +97,24 @@ bool leave_halfway(nvm::compat::bytes& image, bool numbered) {
   return true;
 }
 
+// What a close does with a set of 4096 regions and more: it saves where they are.
+bool save_table(nvm::compat::bytes& image) {
+  const auto sb = nvm::pick_superblock(reinterpret_cast<std::byte*>(image.data()), image.size());
+  if (!sb) return false;
+  nvm::tests::pool_memory memory = nvm::tests::memory_for(nvm::geometry_of(*sb));
+  std::byte* const base = memory.get();
+  std::memcpy(base, image.data(), image.size());
+  nvm::tests::space_in_buffer<nvm::direct_media> pool{nvm::geometry_of(*sb), std::move(memory)};
+  if (!pool.open()) return false;
+  nvm::region::options o;
+  o.saved_from = 1;
+  nvm::region::domain<nvm::direct_media> sets{pool.medium(), base, pool.places(), o};
+  if (!sets.open() || !sets.open_sets(1)) return false;
+  sets.come_to_rest();
+  std::memcpy(image.data(), base, image.size());
+  return true;
+}
+
 int make(const char* path, std::uint32_t medium) {
   nvm_pool_options o = sample_options();
   o.medium = medium;
@@ -131,14 +151,15 @@ int main(int argc, char** argv) {
     int (*fill)(NVM_POOL* pool);
     bool closed;
   } small[] = {{"stores", fill_stores, false},  {"aligned", fill_aligned, false}, {"structures", fill_structures, true},
-               {"regions", fill_regions, true}, {"moved", fill_moved, true},      {"numbered", fill_moved, true}};
+               {"regions", fill_regions, true}, {"saved", fill_regions, true},    {"moved", fill_moved, true},
+               {"numbered", fill_moved, true}};
   const auto* const which =
       std::find_if(std::begin(small), std::end(small), [&](const auto& s) { return std::strcmp(kind, s.name) == 0; });
   const bool is_small = which != std::end(small);
   const bool is_straight = std::strcmp(kind, "straight") == 0;
   if (!is_small && !is_straight && std::strcmp(kind, "shm") != 0 && std::strcmp(kind, "ssd") != 0) {
     std::fprintf(stderr,
-                 "usage: compat_make_image shm|ssd|stores|aligned|structures|regions|straight|moved|numbered "
+                 "usage: compat_make_image shm|ssd|stores|aligned|structures|regions|saved|straight|moved|numbered "
                  "<pool file>\n");
     return 2;
   }
@@ -153,6 +174,7 @@ int main(int argc, char** argv) {
   nvm::compat::bytes image{std::istreambuf_iterator<char>{in}, {}};
   const bool numbered = std::strcmp(kind, "numbered") == 0;
   if ((numbered || std::strcmp(kind, "moved") == 0) && !leave_halfway(image, numbered)) return fail("move");
+  if (std::strcmp(kind, "saved") == 0 && !save_table(image)) return fail("save");
   std::fputs(nvm::compat::to_text(image).c_str(), stdout);
   return 0;
 }
