@@ -1,7 +1,7 @@
 // Reference counts of an open pool: its rings, the thread in which records become counts, and what other calls ask.
 //
-// Lock order: the gate of the thread, or being the one barrier transaction that runs and then the pool's pause; then the
-// lock of settling (object/references.hpp).
+// Lock order: the gate of the thread, or being the one barrier transaction that runs and then the pool's pause; then
+// the lock of settling (object/references.hpp).
 #pragma once
 
 #include <condition_variable>
