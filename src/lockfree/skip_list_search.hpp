@@ -164,7 +164,7 @@ inline auto skip_list<Memory, Nodes>::find_above(session& s, std::uint64_t order
     if (is_deleted(n, next)) [[unlikely]] {
       if ((next & gone) == 0) {
         (void)close(s, *n, height_of(n));
-        up = {};
+        up.again();
         continue;
       }
       const link_word behind = offset_of(next);
