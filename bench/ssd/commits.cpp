@@ -3,7 +3,8 @@
 // An operation puts one value of 100 B, 1 KB or 1 MiB under a random key that is there already, in a transaction of its
 // own, and returns when it is durable. The largest are a region each. Each thread has keys of its own, so the outcome
 // does not depend on who comes first. A repetition lasts so long that each system's checkpoints, compactions and
-// flushes fall into it.
+// flushes fall into it: it does the same operations several times. So each value begins with a number that no other
+// has, for SQLite neither writes nor syncs where a value stays what it was.
 #include <fmt/core.h>
 
 #include <algorithm>
@@ -23,7 +24,10 @@ constexpr std::uint64_t thread_shift = 32;  // keys of thread t are t << 32, t <
 class commits final : public contestant {
  public:
   commits(std::unique_ptr<store> s, unsigned threads, std::uint64_t keys_of_thread, std::size_t value_bytes)
-      : store_(std::move(s)), keys_of_thread_(keys_of_thread), values_(threads, std::string(value_bytes, 'v')) {
+      : store_(std::move(s)),
+        keys_of_thread_(keys_of_thread),
+        values_(threads, std::string(value_bytes, 'v')),
+        written_(threads) {
     for (std::uint64_t t = 0; t < threads; ++t)
       for (std::uint64_t k = 0; k < keys_of_thread; ++k) keys_.push_back(t << thread_shift | k);
     store_->load(keys_, values_[0]);
@@ -38,6 +42,8 @@ class commits final : public contestant {
         const std::uint64_t word = source.next();
         value.replace(at, 8, reinterpret_cast<const char*>(&word), 8);
       }
+      const std::uint64_t number = ++written_[thread];
+      value.replace(0, sizeof number, reinterpret_cast<const char*>(&number), sizeof number);
       store_->put(thread, key, value);
     }
   }
@@ -45,7 +51,7 @@ class commits final : public contestant {
     digest all;
     for (const std::uint64_t key : keys_) {
       const std::string value = store_->get(key);
-      all.add_bytes(value.data(), value.size());
+      all.add_bytes(value.data() + sizeof(std::uint64_t), value.size() - sizeof(std::uint64_t));
     }
     return all.value();
   }
@@ -54,6 +60,7 @@ class commits final : public contestant {
   std::unique_ptr<store> store_;
   std::uint64_t keys_of_thread_;
   std::vector<std::string> values_;  // one a thread, rewritten for each operation
+  std::vector<std::uint64_t> written_;
   std::vector<std::uint64_t> keys_;
 };
 
