@@ -70,6 +70,14 @@ unless_given() { # option [value]
     *) own+=("$@") ;;
   esac
 }
+of_stores() { # filter systems
+  program=suite
+  unless_given --filter "$1"
+  unless_given --records "$([ -n "$quick" ] && echo 2000 || echo 100000)"
+  [ -n "$quick" ] || unless_given --ops 30000
+  unless_given --no-limits
+  unless_given --systems "$2"
+}
 
 status=0
 for name in "${names[@]}"; do
@@ -93,22 +101,8 @@ for name in "${names[@]}"; do
         unless_given --systems "$beside"
       fi
       ;;
-    lewat)
-      program=suite
-      unless_given --filter "$stores"
-      unless_given --records "$([ -n "$quick" ] && echo 2000 || echo 100000)"
-      [ -n "$quick" ] || unless_given --ops 30000
-      unless_given --no-limits
-      unless_given --systems "$store_systems"
-      ;;
-    counting)
-      program=suite
-      unless_given --filter "=hashtable-churn,=hashtable-insert,=bptree-churn,=bptree-insert"
-      unless_given --records "$([ -n "$quick" ] && echo 2000 || echo 100000)"
-      [ -n "$quick" ] || unless_given --ops 30000
-      unless_given --no-limits
-      unless_given --systems "described: "
-      ;;
+    lewat) of_stores "$stores" "$store_systems" ;;
+    counting) of_stores "=hashtable-churn,=hashtable-insert,=bptree-churn,=bptree-insert" "described: " ;;
   esac
   program=$build/bench/bench-$program
   if [ ! -x "$program" ]; then
