@@ -13,7 +13,7 @@ LOCK_FREE = "lock-free hash table"
 OTHERS = {"undo, announced stores": "undo", "stm over redo": "redo", "log, announced stores": "log",
           "mnemosyne": "mnemosyne", "mnemosyne-undo": "mnemosyne-undo", "kv hash table over undo": "kv hash table",
           LOCK_FREE: "lock-free"}
-# What the text says (section VII-D, E): how many times as fast as PMDK, HEAPO and EFLightPM.
+# Figures of the text (section VII-D, E): how many times as fast as PMDK, HEAPO and EFLightPM.
 READ_HEAVY = "1.27-2.34"
 WRITE_HEAVY = "1.56-4.02"
 PAPER = {"ycsb-B-64B": READ_HEAVY, "ycsb-C-64B": READ_HEAVY, "ycsb-D-64B": READ_HEAVY, "ycsb-A-64B": WRITE_HEAVY,

@@ -56,7 +56,7 @@ struct death {
   std::uint64_t left = 0;  // objects
 };
 
-// What the stack of a thread allows that is none to recurse on.
+// Stack of the thread that lets the list die: too small to recurse on.
 death settle_on_a_small_stack(NVM_POOL* pool) {
   struct job {
     NVM_POOL* pool;
@@ -115,7 +115,7 @@ std::uint64_t die_for(const std::string& path, std::uint64_t ns) {
   std::this_thread::sleep_for(std::chrono::nanoseconds{ns});
   return objects;
 }
-// What the open of a killed one settles is in the report of no call: what is left counts.
+// The open after a kill settles, too, and no call reports that: so what is left is counted.
 death go_on(const std::string& path) {
   announce_type(node_name, 1, node_bytes);
   death d;

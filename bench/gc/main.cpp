@@ -1,4 +1,4 @@
-// What does collection cost, and what does it keep from filling up?
+// Costs of collection, and how long a pool lasts with it and without.
 #include "gc/questions.hpp"
 
 int main(int argc, char** argv) {

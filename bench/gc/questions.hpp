@@ -1,4 +1,4 @@
-// What is asked of collection, one file each.
+// Questions about collection, one file each.
 #pragma once
 
 #include <vector>

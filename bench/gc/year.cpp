@@ -38,7 +38,7 @@ void announce() {
   announce_type("bench_year_root", slots, slots * 8);
 }
 
-// What the programs tell, which outlives them.
+// Counts of the programs, in memory that outlives them.
 struct told {
   std::uint64_t transactions = 0, objects = 0, traces = 0, traced = 0;
   std::uint64_t used_pages_most = 0, pages = 0;

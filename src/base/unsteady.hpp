@@ -5,8 +5,8 @@
 
 namespace nvm {
 
-// What comes out may be a mixture of what was there at different times: the caller looks at it again, in a way that
-// tells whether it was right.  The thread sanitizer is not told of these reads.
+// The copy may mix bytes of different times: the caller looks at the memory again, in a way that tells whether the
+// copy was right.  The thread sanitizer is not told of these reads.
 [[gnu::noinline]] __attribute__((no_sanitize("thread"))) inline void copy_unsteady(void* to, const void* from,
                                                                                    std::size_t bytes) noexcept {
   auto* const out = static_cast<volatile unsigned char*>(to);

@@ -86,7 +86,7 @@ class open_structure {
   [[nodiscard]] virtual result<int> each_beside(unsigned who, std::uint64_t offset, std::uint64_t bytes,
                                                 int (*visit)(void*, const structure_entry&),
                                                 void* argument) noexcept = 0;
-  // Of an entry with such a key and value, without what leads to it.
+  // Bytes of an entry with such a key and value, without the links to it.
   [[nodiscard]] virtual std::uint64_t entry_bytes(std::uint64_t key_bytes,
                                                   std::uint64_t value_bytes) const noexcept = 0;
   // errc::bad_pointer where no entry can be at `offset`.

@@ -45,7 +45,7 @@ void regions_index::count_packed_bytes(unsigned number) {
   for (std::uint64_t b = 0; b < buckets; ++b) {
     std::uint64_t bytes = 0;
     bool there = false;
-    // Of one whose header is damaged nothing is known: who asks for it hears of that.
+    // A bucket whose header is damaged counts as empty here: a call that asks for it is told of the damage.
     if (length(at_once_, layout::region_of_bucket(number, b), bytes, there)) s.packed_bytes += bytes;
   }
   s.packed_counted = true;

@@ -278,7 +278,7 @@ class domain {
     node_heap<M>*& at = heaps_[heap.owner() % heaps_.size()];
     if (at == &heap) at = nullptr;
   }
-  // Of all structures, those in which nothing is left.  Outside.  False: none went since the call began.
+  // Gives empty extents of all structures back.  Outside of operations.  False: none went since the call began.
   bool give_empty_extents() noexcept {
     const std::uint64_t before = gives_.load(std::memory_order_relaxed);
     const std::lock_guard guard{heaps_lock_};

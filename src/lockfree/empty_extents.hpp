@@ -35,7 +35,7 @@ struct passage {
   std::array<std::uint32_t, epochs::threads_max> frees{};
 };
 
-// Of one heap, whose words and stacks these are.
+// Empty extents of one heap, to which the words and stacks belong.
 class empty_extents {
  public:
   static constexpr unsigned kept = 1;  // of a class, while the pool has room

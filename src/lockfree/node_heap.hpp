@@ -123,7 +123,7 @@ class node_heap {
 
   // ---- extents in which nothing is left ----
 
-  // Of a word in which nothing is left: if nothing is left in its extent either, that is set aside.
+  // Sets the extent of an empty word aside if all its words are empty.
   void look_at_extent_of(std::uint64_t word) noexcept {
     if (!settings_.gives_extents || abandoned_.load(std::memory_order_seq_cst)) return;
     const std::uint32_t state = words_.states[word].load(std::memory_order_acquire);
@@ -233,7 +233,7 @@ class node_heap {
     }
   }
 
-  // Of pages [first, end), which other threads may take and give meanwhile: whether all are this heap's, or free.
+  // Whether all pages of [first, end) are this heap's, or free; other threads may take and give pages meanwhile.
   [[nodiscard]] bool has_alone(std::uint64_t first, std::uint64_t end) const noexcept {
     const geometry& g = pages_.sizes();
     for (std::uint64_t page = first; page < end;) {
@@ -377,7 +377,7 @@ class node_heap {
     (void)change_word(word, bits, 0);
     medium_.flush(base_ + words_.word_offset(word), 8);
   }
-  // What is left in the word.
+  // Returns the nodes that are left in the word.
   std::uint64_t clear_bit(const where& at) noexcept {
     const std::uint64_t bit = std::uint64_t{1} << at.bit;
     const std::uint64_t left = change_word(at.word, 0, bit) & ~bit;
@@ -474,7 +474,7 @@ class node_heap {
   // The word has a free place.
   void became_free(std::uint64_t word) noexcept {
     const std::uint32_t state = words_.states[word].load(std::memory_order_seq_cst);
-    // Of another heap where the extent has gone since.
+    // The state names another heap if the extent has gone since.
     if (word_table::owner_in(state) == owner()) (void)stacks_[word_table::class_in(state)].put_if_idle(words_, word);
   }
   [[nodiscard]] result<std::uint64_t> take_word(unsigned c, unsigned arena) noexcept {
@@ -500,7 +500,7 @@ class node_heap {
       }
     }
   }
-  // What has places, on the stack.
+  // The word is idle, and listed if it has places.
   void make_known(std::uint64_t word, unsigned c) noexcept {
     stacks_[c].set_idle(words_, word);
     if (places_of(word, c) != 0) (void)stacks_[c].put_if_idle(words_, word);

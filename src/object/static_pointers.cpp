@@ -62,7 +62,7 @@ static_table joined_table(const static_table& stored, const static_table& progra
     const std::uint64_t size = rows[i].size;
     if (now) taken[*now] = true;
     rows[i] = now ? program.rows()[*now] : static_object{};
-    // Of what is gone for good, tokens lead to any place.
+    // Tokens of an object that is gone for good lead to any place.
     if (now && rows[i].address == 0) rows[i].size = std::max(rows[i].size, size);
   }
   std::size_t vacant = 0;
