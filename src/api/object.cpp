@@ -160,13 +160,7 @@ int nvm_free(NVM_POOL* pool, void* object) {
   if (!e) return api::report(e.error());
   auto offset = api::offset_of(pool, object);
   if (!offset) return api::report(offset.error());
-  nvm::status freed = (*e)->transaction->let_go(*offset);
-  if (!freed && freed.error() == errc::bad_pointer) {
-    if (const std::uint64_t plain = api::engines_payload(pool, *offset); plain != 0) {
-      freed = (*e)->transaction->let_go(plain);
-    }
-  }
-  freed = api::if_intact(pool, freed);
+  const nvm::status freed = api::if_intact(pool, api::let_go_at(pool, *(*e)->transaction, *offset));
   if (freed.error() == errc::io) (*e)->transaction->doom(errc::io);
   if (freed && pool->checked && pool->references != nullptr) [[unlikely]]
     api::freeing(pool, object, __builtin_return_address(0));

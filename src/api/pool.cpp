@@ -376,6 +376,7 @@ int nvm_pool_close(NVM_POOL* pool) {
     }
     return nvm_pool_close(pool);
   }
+  if (pool->late.any()) api::free_all_late(pool);
   if (pool->references != nullptr) pool->references->finish();
   {
     const std::lock_guard guard{pool->lanes->lock};

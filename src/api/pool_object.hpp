@@ -12,6 +12,7 @@
 #include "api/barrier_side.hpp"
 #include "api/commit_hooks.hpp"
 #include "api/debugger_view.hpp"
+#include "api/late_frees.hpp"
 #include "api/references.hpp"
 #include "engine/engine.hpp"
 #include "object/holds.hpp"
@@ -76,6 +77,7 @@ struct nvm_pool {
   std::mutex regions_lock;
   std::shared_ptr<nvm::api::open_region_sets> regions;  // null: none was asked for
   nvm::api::waiting_hooks waiting;
+  nvm::api::late_frees late;
   nvm::api::barrier_side barriers;
   // The process ends, and the pool is being closed.  Dekker's handshake between the thread that ends the process and
   // those that begin transactions (its barrier is one in all threads; where there is none, the pool is not closed):
@@ -189,6 +191,9 @@ class thread_transactions {
   [[nodiscard]] status takes_transactions() const noexcept;
   void remove(const nvm_pool* pool) noexcept;
   [[nodiscard]] const std::vector<entry>& open() const noexcept { return open_; }
+  // Where nvm_malloc() takes memory; NULL: from the ordinary heap.  Set only where takes_transactions().
+  [[nodiscard]] nvm_pool* scope() const noexcept { return scope_; }
+  void set_scope(nvm_pool* pool) noexcept { scope_ = pool; }
   // Transactions of this thread that have ended.
   [[nodiscard]] std::uint64_t ended() const noexcept { return ended_; }
 
@@ -212,11 +217,22 @@ class thread_transactions {
   void end_all() noexcept;
   std::vector<entry> open_;
   std::uint64_t ended_ = 0;
+  nvm_pool* scope_ = nullptr;
   std::vector<known_lane> lanes_;
   std::vector<log::byte_range> ranges_;
   // Null before the object was made: a plain pointer is read without the check of a thread-local object.
   [[gnu::tls_model("initial-exec")]] static thread_local constinit thread_transactions* known_;
 };
+
+// Frees the object with this payload, as the program knows it, when the transaction commits.
+[[nodiscard]] status let_go_at(const nvm_pool* pool, open_transaction& t, std::uint64_t payload) noexcept;
+// Frees in the transaction, which commits next, what threads without one have left, and returns it: if the commit fails
+// it goes back.
+[[nodiscard]] std::vector<late_frees::object> take_late_frees(const entry& e) noexcept;
+// The same in a transaction of its own, as far as it can be had; this thread has none open.
+void free_some_late(nvm_pool* pool) noexcept;
+// No transaction is open in the pool, and none begins.
+void free_all_late(nvm_pool* pool) noexcept;
 
 // Begins the outermost transaction of this thread in a pool where it has none.
 [[nodiscard]] status begin_transaction(nvm_pool* pool, thread_transactions& mine) noexcept;

@@ -9,6 +9,7 @@
 #include "api/misuse.hpp"
 #include "api/pool_object.hpp"
 #include "nvm/compiled.h"
+#include "nvm/malloc.h"
 #include "nvm/nvm.h"
 #include "nvm/stm.h"
 #include "sync/sync.hpp"
@@ -151,9 +152,13 @@ int order(nvm_pool* pool, ending& end) noexcept {
     return answer(if_intact(pool, level));
   }
   end.outermost = true;
+  std::vector<late_frees::object> freed;
+  if (pool->late.any()) [[unlikely]]
+    freed = take_late_frees(e);
   const result<lsn_t> lsn = e.transaction->commit(end.hooks);
   thread_transactions::mine().remove(pool);
   if (!lsn) {
+    if (!freed.empty()) pool->late.put_back(std::move(freed));
     const reported failure{if_intact(pool, lsn.error()).error()};
     run_hooks(pool, end.hooks, NVM_TX_ON_ABORT);
     return failure.again();
@@ -436,6 +441,27 @@ int nvm_tx_commit_async(NVM_POOL* pool, uint64_t* lsn) {
   if (committed == 0 && pool->checked && pool->references != nullptr) [[unlikely]]
     api::tell_wrong_frees(pool);
   return committed;
+}
+
+// Before a turn of a program that always has a transaction open: whether there is one to commit.
+static nvm::result<bool> turn_is_open(const NVM_POOL* pool) {
+  const unsigned depth = pool == nullptr ? 0 : nvm_tx_depth(const_cast<NVM_POOL*>(pool));
+  if (depth <= 1) return depth == 1;
+  return fail(errc::tx_open, "%s: the transaction has %u levels open: a turn ends at the outermost one",
+              pool->file->path(), depth);
+}
+int nvm_tx_next(NVM_POOL* pool) {
+  const auto open = turn_is_open(pool);
+  if (!open) return api::report(open.error());
+  if (*open && nvm_tx_commit(pool) != 0) return -1;
+  return nvm_tx_begin(pool);
+}
+int nvm_tx_next_async(NVM_POOL* pool, uint64_t* lsn) {
+  if (lsn != nullptr) *lsn = 0;
+  const auto open = turn_is_open(pool);
+  if (!open) return api::report(open.error());
+  if (*open && nvm_tx_commit_async(pool, lsn) != 0) return -1;
+  return nvm_tx_begin(pool);
 }
 
 int nvm_wait(NVM_POOL* pool, uint64_t lsn) {

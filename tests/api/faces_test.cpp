@@ -17,6 +17,7 @@
 #include "nvm/gc.h"
 #include "nvm/kv.hpp"
 #include "nvm/lockfree.h"
+#include "nvm/malloc.h"
 #include "nvm/nvm.hpp"
 #include "nvm/region.h"
 #include "nvm/stm.hpp"
@@ -125,6 +126,14 @@ bool put(ground& g) {
   const std::uint64_t n = next_number();
   return nvm_kv_put(g.kv, "k", 1, &n, sizeof n) == 0;
 }
+// Objects of the family have a type of their own or none: the change of the root is what is seen.
+template <class Make>
+bool in_scope(ground& g, Make&& make) {
+  nvm_scope here = nvm_scope_begin(g.pool);
+  const void* const made = make();
+  nvm_scope_end(&here);
+  return made != nullptr && logged(g, nvm_tx_log(g.root, 8));
+}
 bool found(ground& g, nvm_lf_entry& e) { return nvm_lf_find(g.bytes, "k", 1, &e) == 1; }
 
 constexpr does part = does::part, apart = does::apart, dooms = does::dooms, refuses = does::refuses;
@@ -185,6 +194,22 @@ const row rows[] = {
     {"nvm_realloc", part, dooms, "nvm_stm_copy()",
      [](ground& g) { return is_there(nvm_realloc(g.pool, g.spare, 1, 500)); }},
     {"nvm_free", part, dooms, "nvm_stm_free()", [](ground& g) { return nvm_free(g.pool, g.spare) == 0; }},
+    {"nvm_malloc", part, dooms, "nvm_stm_alloc()", [](ground& g) { return in_scope(g, [] { return nvm_malloc(8); }); }},
+    {"nvm_malloc_zeroed", part, dooms, "nvm_stm_alloc()",
+     [](ground& g) { return in_scope(g, [] { return nvm_malloc_zeroed(1, 8); }); }},
+    {"nvm_malloc_aligned", part, dooms, "nvm_stm_alloc()",
+     [](ground& g) { return in_scope(g, [] { return nvm_malloc_aligned(64, 8); }); }},
+    {"nvm_malloc_strdup", part, dooms, "nvm_stm_alloc()",
+     [](ground& g) { return in_scope(g, [] { return nvm_malloc_strdup("text"); }); }},
+    {"nvm_malloc_strndup", part, dooms, "nvm_stm_alloc()",
+     [](ground& g) { return in_scope(g, [] { return nvm_malloc_strndup("text", 2); }); }},
+    {"nvm_malloc_resize", part, dooms, "nvm_stm_alloc()",
+     [](ground& g) { return is_there(nvm_malloc_resize(g.spare, 500)); }},
+    {"nvm_malloc_free", part, dooms, "nvm_stm_free()",
+     [](ground& g) {
+       nvm_malloc_free(g.spare);
+       return nvm_tx_depth(g.pool) != 0;
+     }},
 
     {"nvm_stm_begin nvm_stm_run nvm_stm_store64 nvm_stm_commit", dooms, part, "nvm_alloc()",
      [](ground& g) {
@@ -498,7 +523,8 @@ constexpr const char* others =
     "nvm_stm_give_up nvm_stm_is_in_place nvm_stm_log nvm_stm_rollback nvm_stm_unwind "
     "nvm_object_around nvm_hold nvm_drop nvm_describe_type nvm_visit_field nvm_register_visitor "
     "nvm_pool_each_undescribed nvm_crash_check nvm_settle nvm_references nvm_weak_get "
-    "nvm_register_statics nvm_static nvm_pool_each_static ";
+    "nvm_register_statics nvm_static nvm_pool_each_static "
+    "nvm_scope_begin nvm_scope_end nvm_scope_pool nvm_malloc_usable_size nvm_tx_next nvm_tx_next_async ";
 
 TEST(faces_of_headers, have_no_call_that_is_not_in_the_table) {
   std::set<std::string> known;
@@ -523,7 +549,7 @@ TEST(faces_of_headers, have_no_call_that_is_not_in_the_table) {
     }
   }
   for (const char* header :
-       {"nvm.h", "kv.h", "lockfree.h", "region.h", "stm.h", "gc.h", "describe.h", "static.h", "lewat.h"}) {
+       {"nvm.h", "kv.h", "lockfree.h", "region.h", "stm.h", "gc.h", "describe.h", "static.h", "malloc.h", "lewat.h"}) {
     EXPECT_TRUE(headers.contains(header)) << header;
   }
   EXPECT_GT(declared.size(), 100U);

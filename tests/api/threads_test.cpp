@@ -15,6 +15,7 @@
 #include <vector>
 
 #include "../sanitized.hpp"
+#include "nvm/malloc.h"
 #include "scratch.hpp"
 
 namespace nvm::tests {
@@ -70,6 +71,48 @@ TEST_P(threads, each_commits_its_own_objects_and_frees_those_of_others) {
   nvm_check_summary sum{};
   EXPECT_EQ(nvm_pool_check(place.path().c_str(), nullptr, nullptr, &sum), 0);
   EXPECT_EQ(sum.objects, shared.size());
+}
+
+// Of frees without a transaction: whatever commits meanwhile takes them over, each once.
+TEST_P(threads, that_only_free_leave_it_to_those_that_commit) {
+  scratch place{GetParam()};
+  NVM_POOL* pool = place.create();
+  const int rounds = rounds_of_build(is_ssd(GetParam()) ? 100 : 600);
+  std::mutex lock;
+  std::vector<void*> unlinked;
+  std::atomic<int> failures{0};
+  std::atomic<int> makers{3};
+  const auto make = [&] {
+    for (int i = 0; i < rounds; ++i) {
+      std::uint64_t lsn = 0;
+      void* made = nullptr;
+      if (nvm_tx_begin(pool) != 0 || (made = nvm_alloc(pool, 1, 64)) == nullptr) ++failures;
+      if (nvm_tx_commit_async(pool, &lsn) != 0) ++failures;
+      const std::lock_guard guard{lock};
+      unlinked.push_back(made);
+    }
+    --makers;
+  };
+  const auto free_all = [&] {
+    for (bool last = false; !last;) {
+      last = makers == 0;
+      std::vector<void*> mine;
+      {
+        const std::lock_guard guard{lock};
+        mine.swap(unlinked);
+      }
+      for (void* p : mine) nvm_malloc_free(p);
+    }
+  };
+  std::vector<std::thread> running;
+  for (int i = 0; i < 3; ++i) running.emplace_back(make);
+  for (int i = 0; i < 2; ++i) running.emplace_back(free_all);
+  for (std::thread& t : running) t.join();
+  EXPECT_EQ(failures, 0) << nvm_errormsg();
+  ASSERT_EQ(nvm_pool_close(pool), 0) << nvm_errormsg();
+  nvm_check_summary sum{};
+  EXPECT_EQ(nvm_pool_check(place.path().c_str(), nullptr, nullptr, &sum), 0);
+  EXPECT_EQ(sum.objects, 0U);
 }
 
 TEST_P(threads, a_thread_that_ends_leaves_no_transaction_behind) {

@@ -14,6 +14,7 @@ OTHERS = {
     r"nvm_\w*(pool|pool_of|pool_(create|open)\w*)": "a handle",
     r"nvm_(kv|kv_cursor|regions|lf)_open|nvm_region_group_begin|nvm_stm_(current|begin)": "a handle",
     r"nvm_stm_malloc": "volatile memory",
+    r"nvm_malloc\w*": "durable or not, as the scope says",
     r"nvm_stm_load_pointer|nvm_itm_\w*root": "what it points to may be volatile",
     r"nvm_describe\w*": "a handle",
 }

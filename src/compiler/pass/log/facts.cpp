@@ -17,10 +17,12 @@ bool is_heap_function(const Function& f) {
 }
 
 bool leaves_transactions_alone(StringRef name) {
-  static const StringRef known[] = {"nvm_tx_log",        "nvm_tx_log_many", "nvm_tx_depth", "nvm_alloc",
-                                    "nvm_calloc",        "nvm_strdup",      "nvm_free",     "nvm_size_of",
-                                    "nvm_type_of",       "nvm_errno",       "nvm_errormsg", "nvm_pool_of",
-                                    "nvm_pool_get_root", "nvm_is_durable"};
+  static const StringRef known[] = {"nvm_tx_log",        "nvm_tx_log_many",   "nvm_tx_depth",    "nvm_alloc",
+                                    "nvm_calloc",        "nvm_strdup",        "nvm_free",        "nvm_size_of",
+                                    "nvm_type_of",       "nvm_errno",         "nvm_errormsg",    "nvm_pool_of",
+                                    "nvm_pool_get_root", "nvm_is_durable",    "nvm_malloc",      "nvm_malloc_zeroed",
+                                    "nvm_malloc_strdup", "nvm_malloc_resize", "nvm_malloc_free", "nvm_scope_begin",
+                                    "nvm_scope_end"};
   return is_contained(known, name);
 }
 

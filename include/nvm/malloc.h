@@ -1,0 +1,122 @@
+/* Holdfast: the memory of programs that were written for malloc(), and transactions that follow each other.  C11.
+ *
+ * A legacy program has its allocations in hundreds of places that know no pool.  They become calls of this family; what
+ * they give is chosen by the scope that the thread is in, what they are given is known by its address:
+ *
+ *   NVM_SCOPE(pool);                        from here to the end of the block: new memory is durable
+ *   struct entry *e = nvm_malloc(sizeof *e);
+ *   nvm_malloc_free(e);                     in any scope, by any thread, of either kind of memory
+ *
+ * Memory of a pool belongs to the transaction that this thread has open there, as that of nvm_alloc() does: it exists
+ * when the transaction commits.  Objects have type 0, or that of text (nvm_malloc_strdup()).  In the ordinary heap the
+ * calls are those of the C library.
+ *
+ * Errors.  A failed allocation is NULL with errno ENOMEM (EINVAL: an alignment that cannot be), nvm_errno() says more,
+ * and nothing else has happened: the transaction goes on and may commit, other than after nvm_alloc().  A thread in a
+ * scope that has no transaction open in that pool gets NULL (NVM_E_NO_TRANSACTION); one with a barrier transaction uses
+ * nvm_stm_alloc() and its kin, else that transaction can only be rolled back (NVM_E_TX_OPEN).
+ *
+ * Threads.  A scope belongs to its thread; a new thread is in that of the ordinary heap.
+ *
+ * Breeze, section V: programs that keep their own allocation calls. */
+#ifndef NVM_MALLOC_H
+#define NVM_MALLOC_H
+
+#include "nvm/nvm.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* ---- scopes ---- */
+
+/* Where new memory of this thread comes from until nvm_scope_end(): a pool, or, with NULL, the ordinary heap.  Scopes
+ * nest; each is ended by the thread that began it, the inner one first.  The pool stays open meanwhile.  A thread for
+ * whose state there is no memory stays in the scope that it was in (NVM_E_NO_MEMORY). */
+typedef struct nvm_scope {
+  NVM_POOL *before;
+  int begun; /* 0: it could not be begun, or has ended */
+} nvm_scope;
+NVM_API nvm_scope nvm_scope_begin(NVM_POOL *pool);
+NVM_API void nvm_scope_end(nvm_scope *scope);
+/* The pool of the thread's scope; NULL: the ordinary heap. */
+NVM_API NVM_POOL *nvm_scope_pool(void);
+/* NVM_SCOPE(pool); a scope from here to where the enclosing block is left. */
+#if defined(__GNUC__)
+#define NVM_SCOPE_NAME_(line) nvm_scope_##line
+#define NVM_SCOPE_NAME(line) NVM_SCOPE_NAME_(line)
+#define NVM_SCOPE(pool) \
+  __attribute__((cleanup(nvm_scope_end), unused)) nvm_scope NVM_SCOPE_NAME(__LINE__) = nvm_scope_begin(pool)
+#endif
+
+/* ---- the family ---- */
+
+/* New memory, by the scope.  0 bytes give memory of 1 byte, as the C library does. */
+NVM_API void *nvm_malloc(size_t bytes);
+NVM_API void *nvm_malloc_zeroed(size_t count, size_t bytes); /* calloc() */
+/* aligned_alloc(); `bytes` need not be a multiple.  A pool's objects are aligned to at most 32 KiB. */
+NVM_API void *nvm_malloc_aligned(size_t alignment, size_t bytes);
+NVM_API char *nvm_malloc_strdup(const char *text);
+NVM_API char *nvm_malloc_strndup(const char *text, size_t bytes_max);
+/* realloc(): memory stays in the pool or heap in which it is, whatever the scope; NULL is nvm_malloc(), and 0 bytes
+ * free the memory and give NULL.  Where it fails the old memory is as it was. */
+NVM_API void *nvm_malloc_resize(void *memory, size_t bytes);
+/* free().  Memory of a pool is free when this thread's transaction there commits.
+ *
+ * A thread without a transaction there leaves it to others (a thread that only frees): the memory is freed by the
+ * next commit of any transaction of announced stores that comes after, or is the last of, those open at this moment, or
+ * by nvm_pool_close().  So what another thread's open transaction has unlinked is freed with it or after it; where that
+ * is rolled back the object is linked again, and is freed all the same: as with free(), whoever frees must be sure.  A
+ * crash in between leaves the object allocated, and unreachable (nvm_gc()).
+ *
+ * Memory that is none, or was freed, is a misuse (nvm_set_misuse_handler()): without a handler the process ends with a
+ * message and the place. */
+NVM_API void nvm_malloc_free(void *memory);
+/* Bytes that were asked for of a pool's object, which are those that it keeps; malloc_usable_size() of other memory.
+ * 0: NULL, or no object (NVM_E_BAD_POINTER). */
+NVM_API size_t nvm_malloc_usable_size(void *memory);
+
+/* Sources of a program that name the C library's calls: with NVM_MALLOC_NAMES defined before this header, which comes
+ * after those of the C library, they become the family's. */
+#ifdef NVM_MALLOC_NAMES
+#undef malloc
+#undef calloc
+#undef realloc
+#undef free
+#undef strdup
+#undef strndup
+#undef aligned_alloc
+#undef malloc_usable_size
+#define malloc(n) nvm_malloc(n)
+#define calloc(c, n) nvm_malloc_zeroed(c, n)
+#define realloc(p, n) nvm_malloc_resize(p, n)
+#define free(p) nvm_malloc_free(p)
+#define strdup(s) nvm_malloc_strdup(s)
+#define strndup(s, n) nvm_malloc_strndup(s, n)
+#define aligned_alloc(a, n) nvm_malloc_aligned(a, n)
+#define malloc_usable_size(p) nvm_malloc_usable_size(p)
+#endif
+
+/* ---- one turn, one transaction ---- */
+
+/* A program that works in turns (an event loop, a read-evaluate-print loop) has a transaction open always, and ends it
+ * where a turn ends, before its answers leave:
+ *
+ *   for (;;) {
+ *     if (nvm_tx_next(pool) != 0) give_up();    all that the turn before did is durable, or was rolled back
+ *     send_answers();
+ *     handle(wait_for_events());
+ *   }
+ *
+ * Commits the transaction that this thread has open in the pool, if it has one, and begins the next.  A turn that
+ * changed nothing costs no fence and no sync.  -1: as nvm_tx_commit() and nvm_tx_begin(); no transaction is open then,
+ * and the next call begins one.  NVM_E_TX_OPEN: an inner level is open; nothing has changed. */
+NVM_API int nvm_tx_next(NVM_POOL *pool);
+/* The same by nvm_tx_commit_async(): on ssd it does not wait; answers leave after nvm_wait(pool, *lsn), or by a hook
+ * (NVM_TX_ON_COMMIT) of the transaction. */
+NVM_API int nvm_tx_next_async(NVM_POOL *pool, uint64_t *lsn);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

@@ -1,0 +1,73 @@
+// Frees of threads that have no transaction: taken over by the commits of others (late_frees.hpp).
+#include "api/late_frees.hpp"
+
+#include "api/misuse.hpp"
+#include "api/pool_object.hpp"
+
+namespace nvm::api {
+namespace {
+
+// So that a commit does not become long.
+constexpr std::size_t late_frees_per_commit = 1024;
+
+// In this thread's transaction, whose commit comes next: what other threads have left, as far as it may be freed.
+status free_these(const entry& e, std::vector<late_frees::object>& objects) noexcept {
+  if (status s = e.transaction->begin(); !s) return s;
+  for (const late_frees::object& o : objects) {
+    const status s = let_go_at(e.pool, *e.transaction, o.payload);
+    if (s) continue;
+    if (s.error() == errc::bad_pointer) {
+      report(s.error());
+      misused(s.error(), e.pool->base() + o.payload, nullptr);
+      continue;
+    }
+    abort_one_level(e);
+    return s;
+  }
+  return e.transaction->commit_level();
+}
+
+}  // namespace
+
+status let_go_at(const NVM_POOL* pool, open_transaction& t, std::uint64_t payload) noexcept {
+  const status freed = t.let_go(payload);
+  if (freed || freed.error() != errc::bad_pointer) return freed;
+  const std::uint64_t plain = tx::engines_payload(pool->base(), pool->file->geometry().objects_offset(), payload);
+  return plain == 0 ? freed : t.let_go(plain);
+}
+
+std::vector<late_frees::object> take_late_frees(const entry& e) noexcept {
+  late_frees& late = e.pool->late;
+  std::vector<late_frees::object> taken;
+  try {
+    taken = late.take(*e.pool->engine, e.transaction->lane(), late_frees_per_commit);
+  } catch (const std::bad_alloc&) {
+    return {};
+  }
+  if (taken.empty() || free_these(e, taken)) return taken;
+  late.put_back(std::move(taken));
+  return {};
+}
+
+// This thread has no transaction in the pool, and may begin one.
+void free_some_late(NVM_POOL* pool) noexcept {
+  thread_transactions& mine = thread_transactions::mine();
+  if (!begin_transaction(pool, mine)) return;
+  const entry e = *mine.in(pool);
+  std::vector<late_frees::object> freed = take_late_frees(e);
+  std::vector<tx::hook> none;
+  const auto lsn = e.transaction->commit(none);
+  mine.remove(pool);
+  if (!lsn) pool->late.put_back(std::move(freed));
+}
+
+void free_all_late(NVM_POOL* pool) noexcept {
+  for (std::size_t before = pool->late.waiting(); before != 0;) {
+    free_some_late(pool);
+    const std::size_t now = pool->late.waiting();
+    if (now >= before) return;
+    before = now;
+  }
+}
+
+}  // namespace nvm::api

@@ -1,0 +1,86 @@
+// Objects that threads without a transaction have freed: they wait for a transaction that may free them.
+//
+// What was unlinked by a transaction that is still open must not be freed before it commits: a crash would bring back
+// the link.  Which one that is, if any, cannot be known; so an object waits until each transaction that was open when
+// it was left has ended, or is the one that commits now and frees it (`turns`, engine::turns_of()).
+//
+// Crashes.  Nothing of this is durable: what waits stays allocated.
+//
+// Threads: any; a mutex.  `any()` is asked by each commit, and is a load.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <mutex>
+#include <new>
+#include <vector>
+
+#include "engine/engine.hpp"
+
+namespace nvm::api {
+
+class late_frees {
+ public:
+  struct turn {
+    unsigned lane = 0;
+    std::uint64_t count = 0;
+  };
+  struct object {
+    std::uint64_t payload = 0;
+    std::vector<turn> open;  // transactions at that moment
+  };
+
+  // relaxed: a commit that misses one which is left at the same time leaves it to the next.
+  [[nodiscard]] bool any() const noexcept { return count_.load(std::memory_order_relaxed) != 0; }
+
+  [[nodiscard]] std::size_t waiting() const noexcept { return count_.load(std::memory_order_relaxed); }
+
+  // May throw std::bad_alloc; then nothing is left.
+  void leave(const engines::engine& e, std::uint64_t payload) {
+    object o{payload, {}};
+    for (unsigned lane = 0; lane < e.lanes(); ++lane) {
+      const std::uint64_t turns = e.turns_of(lane);
+      if ((turns & 1) != 0) o.open.push_back({lane, turns});
+    }
+    const std::lock_guard guard{lock_};
+    waiting_.push_back(std::move(o));
+    count_.store(waiting_.size(), std::memory_order_relaxed);
+  }
+
+  // Takes those out that a transaction on this lane may free now; `count_max` at a time, so that a commit does not
+  // become long.
+  [[nodiscard]] std::vector<object> take(const engines::engine& e, unsigned lane, std::size_t count_max) {
+    std::vector<object> taken;
+    const std::lock_guard guard{lock_};
+    std::size_t kept = 0;
+    for (std::size_t i = 0; i < waiting_.size(); ++i) {
+      object& o = waiting_[i];
+      std::erase_if(o.open, [&](const turn& t) { return e.turns_of(t.lane) != t.count; });
+      const bool may = o.open.empty() || (o.open.size() == 1 && o.open.front().lane == lane);
+      if (may && taken.size() < count_max) {
+        taken.push_back(std::move(o));
+      } else if (kept++ != i) {
+        waiting_[kept - 1] = std::move(o);
+      }
+    }
+    waiting_.resize(kept);
+    count_.store(kept, std::memory_order_relaxed);
+    return taken;
+  }
+  // The transaction did not commit.
+  void put_back(std::vector<object>&& objects) noexcept {
+    const std::lock_guard guard{lock_};
+    try {
+      for (object& o : objects) waiting_.push_back(std::move(o));
+    } catch (const std::bad_alloc&) {  // the others stay allocated, as after a crash
+    }
+    count_.store(waiting_.size(), std::memory_order_relaxed);
+  }
+
+ private:
+  std::mutex lock_;
+  std::vector<object> waiting_;
+  std::atomic<std::size_t> count_{0};
+};
+
+}  // namespace nvm::api
