@@ -11,7 +11,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <nvm/gc.h>
-#include <nvm/nvm.h>
+#include <nvm/malloc.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -111,9 +111,10 @@ static int find_root(void) {
 int pma_init(int verbose, const char* file) {
   if (file == NULL) return 0;
   heap = open_heap(file);
-  if (heap != NULL && find_root() == 0 && collect() == 0 && nvm_tx_begin(heap) == 0) {
+  if (heap != NULL && find_root() == 0 && collect() == 0 && nvm_tx_next(heap) == 0) {
     const char* every = getenv("GAWK_PERSIST_RECORDS");
     if (every != NULL && strtoul(every, NULL, 10) > 0) records_per_commit = strtoul(every, NULL, 10);
+    (void)nvm_scope_begin(heap);
     return 0;
   }
   if (verbose > 0 && nvm_errno() != NVM_OK) fprintf(stderr, "holdfast: %s: %s\n", file, nvm_errormsg());
@@ -123,31 +124,14 @@ int pma_init(int verbose, const char* file) {
 
 /* ---- memory ------------------------------------------------------------------------------------------------------ */
 
-void* pma_malloc(size_t size) {
-  if (heap == NULL) return malloc(size);
-  return nvm_alloc(heap, 0, size == 0 ? 1 : size);
-}
+/* The heap is the scope of gawk's only thread, once it is open. */
+void* pma_malloc(size_t size) { return nvm_malloc(size); }
 
-void* pma_calloc(size_t count, size_t size) {
-  if (heap == NULL) return calloc(count, size);
-  if (count == 0 || size == 0) count = size = 1;
-  return nvm_calloc(heap, 0, count, size);
-}
+void* pma_calloc(size_t count, size_t size) { return nvm_malloc_zeroed(count, size); }
 
-void* pma_realloc(void* p, size_t size) {
-  if (p == NULL) return pma_malloc(size);
-  if (!nvm_is_durable(p)) return realloc(p, size);
-  return nvm_realloc(heap, p, 0, size == 0 ? 1 : size);
-}
+void* pma_realloc(void* p, size_t size) { return nvm_malloc_resize(p, size == 0 ? 1 : size); }
 
-void pma_free(void* p) {
-  if (!nvm_is_durable(p)) {
-    free(p);
-  } else if (nvm_free(heap, p) != 0) {
-    fprintf(stderr, "holdfast: free: %s\n", nvm_errormsg());
-    abort();
-  }
-}
+void pma_free(void* p) { nvm_malloc_free(p); }
 
 void* pma_scratch_alloc(size_t size) {
   void* p = calloc(1, size);
@@ -179,7 +163,7 @@ pid_t pma_fork(const char* command) {
 
 void pma_commit_now(void) {
   if (heap == NULL) return;
-  if (nvm_tx_commit(heap) != 0 || nvm_tx_begin(heap) != 0) {
+  if (nvm_tx_next(heap) != 0) {
     fprintf(stderr, "holdfast: commit: %s\n", nvm_errormsg());
     exit(2);
   }
