@@ -76,27 +76,6 @@ NVM_API void nvm_malloc_free(void *memory);
  * 0: NULL, or no object (NVM_E_BAD_POINTER). */
 NVM_API size_t nvm_malloc_usable_size(void *memory);
 
-/* Sources of a program that name the C library's calls: with NVM_MALLOC_NAMES defined before this header, which comes
- * after those of the C library, they become the family's. */
-#ifdef NVM_MALLOC_NAMES
-#undef malloc
-#undef calloc
-#undef realloc
-#undef free
-#undef strdup
-#undef strndup
-#undef aligned_alloc
-#undef malloc_usable_size
-#define malloc(n) nvm_malloc(n)
-#define calloc(c, n) nvm_malloc_zeroed(c, n)
-#define realloc(p, n) nvm_malloc_resize(p, n)
-#define free(p) nvm_malloc_free(p)
-#define strdup(s) nvm_malloc_strdup(s)
-#define strndup(s, n) nvm_malloc_strndup(s, n)
-#define aligned_alloc(a, n) nvm_malloc_aligned(a, n)
-#define malloc_usable_size(p) nvm_malloc_usable_size(p)
-#endif
-
 /* ---- one turn, one transaction ---- */
 
 /* A program that works in turns (an event loop, a read-evaluate-print loop) has a transaction open always, and ends it
@@ -119,4 +98,26 @@ NVM_API int nvm_tx_next_async(NVM_POOL *pool, uint64_t *lsn);
 #ifdef __cplusplus
 }
 #endif
+#endif
+
+/* Sources of a program that name the C library's calls: with NVM_MALLOC_NAMES defined before this header, which comes
+ * after those of the C library, they become the family's; also where it was included before without. */
+#if defined(NVM_MALLOC_NAMES) && !defined(NVM_MALLOC_NAMED)
+#define NVM_MALLOC_NAMED
+#undef malloc
+#undef calloc
+#undef realloc
+#undef free
+#undef strdup
+#undef strndup
+#undef aligned_alloc
+#undef malloc_usable_size
+#define malloc(n) nvm_malloc(n)
+#define calloc(c, n) nvm_malloc_zeroed(c, n)
+#define realloc(p, n) nvm_malloc_resize(p, n)
+#define free(p) nvm_malloc_free(p)
+#define strdup(s) nvm_malloc_strdup(s)
+#define strndup(s, n) nvm_malloc_strndup(s, n)
+#define aligned_alloc(a, n) nvm_malloc_aligned(a, n)
+#define malloc_usable_size(p) nvm_malloc_usable_size(p)
 #endif

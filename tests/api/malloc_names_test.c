@@ -4,16 +4,18 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define NVM_MALLOC_NAMES
 #include "nvm/malloc.h"
 
+#define NVM_MALLOC_NAMES
+#include "nvm/malloc.h" /* again: now with the names */
+
 struct word {
-  struct word *next;
-  char *text;
+  struct word* next;
+  char* text;
 };
 
-static struct word *push(struct word *first, const char *text) {
-  struct word *w = calloc(1, sizeof *w);
+static struct word* push(struct word* first, const char* text) {
+  struct word* w = calloc(1, sizeof *w);
   if (w == NULL) return first;
   w->text = strdup(text);
   w->text = realloc(w->text, 100);
@@ -21,19 +23,19 @@ static struct word *push(struct word *first, const char *text) {
   return w;
 }
 
-static int fail(const char *what) {
+static int fail(const char* what) {
   fprintf(stderr, "%s: %s\n", what, nvm_errormsg());
   return 1;
 }
 
-int main(int argc, char **argv) {
+int main(int argc, char** argv) {
   char path[4096];
   snprintf(path, sizeof path, "%s/malloc_names.nvm", argc > 1 ? argv[1] : "/dev/shm");
   remove(path);
-  NVM_POOL *pool = nvm_pool_create(path, 4 << 20);
+  NVM_POOL* pool = nvm_pool_create(path, 4 << 20);
   if (pool == NULL || nvm_tx_next(pool) != 0) return fail("create");
-  struct word *volatile_ones = push(NULL, "volatile");
-  struct word *durable = NULL;
+  struct word* volatile_ones = push(NULL, "volatile");
+  struct word* durable = NULL;
   {
     NVM_SCOPE(pool);
     durable = push(push(NULL, "one"), "two");

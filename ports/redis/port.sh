@@ -1,0 +1,175 @@
+#!/usr/bin/env bash
+# Redis on Holdfast: its Debian source built by holdfast-cc, its own test suite, and its databases made durable.
+#
+#   ports/redis/port.sh               all of the following but measure
+#   ports/redis/port.sh STEP...
+#     suite    build upstream's source with Clang and with holdfast-cc, run its tests on both, compare
+#     durable  apply the edits, build with holdfast-cc, run the tests without and then with a pool under each server
+#     kill     kill the durable server over and over, on shared memory and on a file system; compare with plain Redis
+#     measure  requests a second and processor time of plain Redis, of one with an append-only file, of the durable one
+# HOLDFAST_BUILD is a build tree with holdfast-cc in it (default: build/release); what is made goes to build/ports/redis.
+# KILLS: kills on shared memory (default 100); UNITS: units of the suite.
+# Exit codes: 0 all as it should be, 1 not, 2 something that is needed is missing.
+set -euo pipefail
+here=$(cd "$(dirname "$0")" && pwd)
+top=$(cd "$here/../.." && pwd)
+build=${HOLDFAST_BUILD:-$top/build/release}
+cc=$build/bin/holdfast-cc
+work=$top/build/ports/redis
+version=5:7.0.15-1~deb12u10
+export LC_ALL=C
+
+# Of one server.
+units=${UNITS:-unit/printver unit/dump unit/auth unit/protocol unit/keyspace unit/scan unit/info unit/info-command
+  unit/type/string unit/type/incr unit/type/list unit/type/list-2 unit/type/list-3 unit/type/set unit/type/zset
+  unit/type/hash unit/type/stream unit/type/stream-cgroups unit/sort unit/expire unit/multi unit/quit unit/pubsub
+  unit/scripting unit/slowlog unit/geo unit/hyperloglog unit/bitops unit/bitfield unit/lazyfree unit/pendingquerybuf
+  unit/limits unit/obuf-limits unit/tracking unit/querybuf unit/replybufsize unit/latency-monitor unit/acl}
+
+say() { printf '\n== %s\n' "$*"; }
+fail() { printf 'port.sh: %s\n' "$1" >&2; exit "${2:-1}"; }
+
+fetch() {
+  mkdir -p "$work/fetched"
+  if (cd "$work/fetched" && sha256sum --status -c "$here/SHA256SUMS" 2>/dev/null); then return; fi
+  say "fetching the Debian source package redis $version"
+  "$top/tools/setup.sh" --sources
+  (cd "$work/fetched" && apt-get -q source --download-only "redis=$version") ||
+    fail "the source package redis $version cannot be had" 2
+  (cd "$work/fetched" && sha256sum -c "$here/SHA256SUMS") || fail "the source package is not the one that we know"
+}
+
+# tree <name>: a fresh copy of the source, its Debian patches applied.
+tree() {
+  rm -rf "${work:?}/$1"
+  if [ ! -d "$work/source" ]; then
+    dpkg-source --no-check -x "$work/fetched/redis_7.0.15-1~deb12u10.dsc" "$work/source" >"$work/unpack.log" 2>&1 ||
+      fail "dpkg-source failed, see $work/unpack.log" 2
+  fi
+  cp -a "$work/source" "$work/$1"
+}
+
+# compile <name> <compiler> [make argument...]
+compile() {
+  local dir=$work/$1 name=$1 compiler=$2
+  shift 2
+  make -C "$dir" -j"$(nproc)" MALLOC=libc USE_SYSTEMD=no OPTIMIZATION=-O2 CC="$compiler" "$@" redis-server redis-cli \
+    redis-benchmark redis-check-rdb redis-check-aof >"$work/$name-build.log" 2>&1 ||
+    fail "building $name failed, see $work/$name-build.log"
+}
+plain() {
+  if [ ! -x "$work/clang/src/redis-server" ]; then
+    tree clang
+    compile clang clang-19
+  fi
+}
+
+# check <name> <result> [argument...]: runs the suite; "<test> passed|failed" lines go to <result>.
+check() {
+  command -v tclsh >/dev/null || fail "the suite needs tclsh (Debian's package tcl)" 2
+  local dir=$work/$1 result=$work/$2 unit
+  shift 2
+  local single=()
+  for unit in $units; do single+=(--single "$unit"); done
+  (cd "$dir" && tclsh tests/test_helper.tcl --clients 2 --no-latency "$@" "${single[@]}") >"$result.log" 2>&1 || true
+  sed 's/\x1b\[[0-9;]*m//g' "$result.log" |
+    sed -nE 's/^\[ok\]: (.*) \([0-9]+ ms\)$/\1 passed/p; s/^\[err\]: (.*) in tests.*$/\1 failed/p' | sort -u >"$result"
+  [ -s "$result" ] || fail "the suite did not run, see $result.log"
+  printf '%-16s %d passed, %d failed\n' "$(basename "$result")" \
+    "$(grep -c ' passed$' "$result" || true)" "$(grep -c ' failed$' "$result" || true)"
+}
+# What fails and does not with plain Clang.
+fails_here() {
+  comm -13 <(grep ' failed$' "$work/suite-clang" | sort) <(grep ' failed$' "$work/$1" | sort) | sed 's/ failed$//'
+}
+none_fails_here() {
+  local found
+  found=$(fails_here "$1")
+  [ -z "$found" ] || fail "$1: these fail, and do not with plain Clang: $found"
+}
+
+step_suite() {
+  say "upstream's tests, built with Clang and with holdfast-cc"
+  plain
+  check clang suite-clang
+  tree compiled
+  compile compiled "$cc"
+  check compiled suite-compiled
+  none_fails_here suite-compiled
+}
+
+durable() {
+  tree durable
+  "$top/ports/apply_edits.py" "$here/edits" "$work/durable" | tee "$work/lines"
+  cp "$here"/redis_pool.[ch] "$here/redis_pool_names.h" "$work/durable/src/"
+  # Objects point to tables and functions of the program.
+  compile durable "$cc" CFLAGS=-fno-pie LDFLAGS=-no-pie
+}
+
+step_durable() {
+  say "the durable variant"
+  durable
+  [ -f "$work/suite-clang" ] || { plain && check clang suite-clang; }
+  check durable suite-durable
+  none_fails_here suite-durable
+  say "with a pool under each server"
+  mv "$work/durable/src/redis-server" "$work/durable/src/redis-server.durable"
+  cat >"$work/durable/src/redis-server" <<WRAPPER
+#!/bin/sh
+for pool in /dev/shm/redis-suite.*; do
+  kill -0 "\${pool##*.}" 2>/dev/null && [ "\${pool##*.}" -ne \$\$ ] || rm -f "\$pool"
+done
+REDIS_POOL=/dev/shm/redis-suite.\$\$ exec "$work/durable/src/redis-server.durable" "\$@"
+WRAPPER
+  chmod +x "$work/durable/src/redis-server"
+  # A replica, a rewritten file and a snapshot in the background need a child.
+  check durable suite-pool --tags "-needs:repl -aofrw" --skipfile "$here/skipped-on-a-pool"
+  mv "$work/durable/src/redis-server.durable" "$work/durable/src/redis-server"
+  rm -f /dev/shm/redis-suite.*
+  diff <(fails_here suite-pool) <(grep -v '^#' "$here/not-on-a-pool" | sort) ||
+    fail "other tests fail over a pool than those that are known to"
+}
+
+step_kill() {
+  plain
+  [ -x "$work/durable/src/redis-server" ] || durable
+  local kills=${KILLS:-100}
+  kill_test() {
+    "$here/kill_test.py" --plain "$work/clang/src/redis-server" --durable "$work/durable/src/redis-server" "$@"
+  }
+  say "kills on shared memory"
+  kill_test --pool /dev/shm/redis-kills.pool --kills "$kills"
+  kill_test --pool /dev/shm/redis-kills.pool --kills $((kills / 2)) --pipeline 8
+  say "kills on a file system"
+  kill_test --pool "$work/kills.pool" --kills $((kills / 2))
+  kill_test --pool "$work/kills.pool" --kills $((kills / 4)) --pipeline 8
+  say "the same of a server whose dict.c was not compiled with the log: it has to be found out"
+  rm -rf "$work/control"
+  cp -a "$work/durable" "$work/control"
+  rm -f "$work/control/src/dict.o"
+  make -C "$work/control/src" MALLOC=libc USE_SYSTEMD=no OPTIMIZATION=-O2 CC="$cc" CFLAGS="-fno-pie -fno-nvm" \
+    LDFLAGS=-no-pie dict.o >"$work/control-build.log" 2>&1 || fail "see $work/control-build.log"
+  compile control "$cc" CFLAGS=-fno-pie LDFLAGS=-no-pie
+  if "$here/kill_test.py" --plain "$work/clang/src/redis-server" --durable "$work/control/src/redis-server" \
+    --pool /dev/shm/redis-kills.pool --kills "$kills" >"$work/control.log" 2>&1; then
+    fail "the kills found nothing wrong with a server that does not log"
+  fi
+  tail -1 "$work/control.log"
+}
+
+step_measure() {
+  plain
+  [ -x "$work/durable/src/redis-server" ] || durable
+  "$here/measure.py" --plain "$work/clang/src" --durable "$work/durable/src" --folder "$work" --rounds "${ROUNDS:-3}"
+}
+
+[ -x "$cc" ] || fail "no holdfast-cc in $build; ./dev build release makes it" 2
+mkdir -p "$work"
+if [ $# -eq 0 ]; then set -- suite durable kill; fi
+fetch
+for step in "$@"; do
+  case "$step" in
+    suite | durable | kill | measure) "step_$step" ;;
+    *) fail "no step '$step'; there are suite, durable, kill, measure" 2 ;;
+  esac
+done

@@ -1,0 +1,229 @@
+/* Redis' databases in a pool: which pool, where they begin in it, when a transaction ends.
+ *
+ * The root has the two dictionaries of each database.  Objects point to tables and functions of the program (types of
+ * dictionaries): it is linked at a fixed place, and another build is refused.
+ *
+ * A process that dies leaves what its connections and its temporary values were; that is freed at the next start,
+ * conservatively: every word of Redis may be a pointer. */
+#include "server.h" /* first: it says what system headers declare */
+
+#include <nvm/gc.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "bio.h"
+#include "redis_pool.h"
+
+void loadDataFromDisk(void);
+void zmalloc_has(size_t bytes);
+
+struct pool_database {
+  dict* keys;
+  dict* expires;
+};
+struct pool_root {
+  uint64_t build;
+  uint8_t seed[16];
+  uint64_t whole; /* it has all that it began with */
+  uint64_t databases;
+  struct pool_database database[];
+};
+
+static NVM_POOL* heap;
+static struct pool_root* root;
+
+static const char* pool_path(void) { return getenv("REDIS_POOL"); }
+int pool_is_on(void) { return heap != NULL; }
+
+static void give_up(const char* what, const char* why) {
+  fprintf(stderr, "redis-server: pool %s: %s: %s\n", pool_path(), what, why);
+  serverLog(LL_WARNING, "pool %s: %s: %s", pool_path(), what, why);
+  exit(1);
+}
+static void need(int good, const char* what) {
+  if (!good) give_up(what, nvm_errormsg());
+}
+
+/* FNV-1a of the program's code and of where it lies. */
+static uint64_t this_build(void) {
+  extern const char __executable_start[], etext[];
+  uint64_t hash = 14695981039346656037U ^ (uintptr_t)&pool_turn;
+  for (const char* p = __executable_start; p + sizeof(uint64_t) <= etext; p += sizeof(uint64_t)) {
+    uint64_t word;
+    memcpy(&word, p, sizeof word);
+    hash = (hash ^ word) * 1099511628211U;
+  }
+  return hash;
+}
+
+static NVM_POOL* open_pool(void) {
+  nvm_pool_options options = {0};
+  nvm_pool_info info;
+  const char* bytes = getenv("REDIS_POOL_BYTES");
+  options.size = (uint64_t)64 << 20;
+  options.capacity = bytes != NULL ? memtoull(bytes, NULL) : (uint64_t)4 << 30;
+  if (options.size > options.capacity) options.size = options.capacity;
+  const int is_new = access(pool_path(), F_OK) != 0;
+  NVM_POOL* pool = nvm_pool_open_or_create(pool_path(), &options);
+  need(pool != NULL && nvm_pool_get_info(pool, &info) == 0, "open");
+  if (!is_new || info.medium != NVM_MEDIUM_SSD) return pool;
+  /* On a file system a turn may have half of the log; in memory a log grows by itself. */
+  need(nvm_pool_close(pool) == 0 && unlink(pool_path()) == 0, "make anew");
+  options.log_bytes = (uint64_t)256 << 20;
+  pool = nvm_pool_open_or_create(pool_path(), &options);
+  need(pool != NULL, "open");
+  return pool;
+}
+
+/* A new pool's root, and that of an old one. */
+static void find_root(uint8_t* seed) {
+  void* found = NULL;
+  need(nvm_pool_read_root(heap, &found) == 0, "root");
+  if (found == NULL) {
+    const uint64_t databases = 1 << 14; /* as many as Redis can be asked for, and more */
+    need(nvm_tx_begin(heap) == 0, "begin");
+    root = nvm_calloc(heap, 0, 1, sizeof *root + databases * sizeof root->database[0]);
+    need(root != NULL && nvm_pool_set_root(heap, root) == 0, "make the root");
+    root->build = this_build();
+    root->databases = databases;
+    memcpy(root->seed, seed, sizeof root->seed);
+    need(nvm_tx_commit(heap) == 0, "commit");
+    return;
+  }
+  root = found;
+  if (nvm_size_of(heap, root) < sizeof *root || root->build != this_build())
+    give_up("open", "the pool was made by another program or another build of redis-server");
+}
+
+void pool_seed(uint8_t* seed) {
+  if (pool_path() == NULL) return;
+  heap = open_pool();
+  find_root(seed);
+  memcpy(seed, root->seed, sizeof root->seed);
+  /* A daemon opens it again: a forked child has no pool. */
+  need(nvm_pool_close(heap) == 0, "close");
+  heap = NULL;
+}
+
+static void refuse_what_cannot_be(void) {
+  if (server.cluster_enabled) give_up("configuration", "cluster mode keeps its slots in volatile memory");
+  if (server.io_threads_num > 1 && server.io_threads_do_reads)
+    give_up("configuration", "io-threads-do-reads: arguments are made by the thread that has the transaction");
+  if (server.sentinel_mode) give_up("configuration", "a sentinel has no databases");
+}
+
+/* Of the databases as they are now. */
+static void keep_roots(void) {
+  for (int i = 0; i < server.dbnum; i++) {
+    struct pool_database* d = &root->database[i];
+    if (d->keys != server.db[i].dict) d->keys = server.db[i].dict;
+    if (d->expires != server.db[i].expires) d->expires = server.db[i].expires;
+  }
+}
+
+static void take_database(redisDb* db, const struct pool_database* from) {
+  dictRelease(db->dict);
+  dictRelease(db->expires);
+  db->dict = from->keys != NULL ? from->keys : dictCreate(&dbDictType);
+  db->expires = from->expires != NULL ? from->expires : dictCreate(&dbExpiresDictType);
+}
+
+static int add_bytes(void* object, uint32_t type, size_t bytes, void* sum) {
+  UNUSED(object);
+  UNUSED(type);
+  *(size_t*)sum += bytes;
+  return 0;
+}
+
+void pool_attach(void) {
+  if (pool_path() == NULL) {
+    loadDataFromDisk();
+    return;
+  }
+  refuse_what_cannot_be();
+  if (server.aof_state != AOF_OFF) {
+    serverLog(LL_WARNING, "appendonly: no file is written, which would need fork(); the pool is durable by itself");
+    server.aof_enabled = 0;
+    server.aof_state = AOF_OFF;
+  }
+  heap = open_pool();
+  find_root(NULL);
+  nvm_gc_options garbage = {0};
+  garbage.conservative = 1;
+  nvm_gc_report report = {0};
+  need(nvm_gc(heap, &garbage, &report) == 0, "collect what the last process knew");
+  resetServerSaveParams(); /* these need fork() */
+  nvm_pool_info info;
+  size_t in_use = 0;
+  need(nvm_pool_get_info(heap, &info) == 0, "information");
+  /* Commands that need memory are refused before the pool is full. */
+  if (server.maxmemory == 0) server.maxmemory = info.capacity / 10 * 7;
+  need(nvm_pool_each(heap, add_bytes, &in_use) == 0, "count its bytes");
+  zmalloc_has(in_use);
+  need(nvm_tx_next(heap) == 0, "begin");
+  need(nvm_scope_begin(heap).begun, "scope");
+  if (!root->whole) memset(root->database, 0, root->databases * sizeof root->database[0]);
+  for (int i = 0; i < server.dbnum; i++) take_database(&server.db[i], &root->database[i]);
+  keep_roots();
+  for (uint64_t i = (uint64_t)server.dbnum; i < root->databases; i++) {
+    if (root->database[i].keys != NULL && dictSize(root->database[i].keys) != 0)
+      give_up("configuration", "the pool has more databases than `databases` says");
+  }
+  if (!root->whole) {
+    loadDataFromDisk();
+    keep_roots();
+    root->whole = 1;
+  }
+  pool_turn();
+  serverLog(LL_NOTICE, "Pool %s: %llu keys in database 0, %llu objects of the last process freed", pool_path(),
+            (unsigned long long)dictSize(server.db[0].dict), (unsigned long long)report.freed_objects);
+}
+
+void pool_turn(void) {
+  if (heap == NULL) return;
+  keep_roots();
+  need(nvm_tx_next(heap) == 0, "commit");
+}
+
+void pool_before_script(void) {
+  if (!server.in_exec) pool_turn();
+}
+
+void pool_loads(void) {
+  if (heap != NULL && server.loading && !root->whole) pool_turn();
+}
+
+robj* pool_value(robj* value) {
+  if (heap == NULL || nvm_is_durable(value)) return value;
+  robj* copy = dupStringObject(value);
+  copy->refcount = 0;
+  return copy;
+}
+
+robj* pool_argument(robj* argument) {
+  robj* durable = pool_value(argument);
+  if (durable == argument) return argument;
+  durable->refcount = 1;
+  decrRefCount(argument);
+  return durable;
+}
+
+void pool_lazy_free(void (*job)(void* arguments[]), int count, ...) {
+  void* arguments[2] = {NULL, NULL};
+  va_list all;
+  va_start(all, count);
+  for (int i = 0; i < count && i < 2; i++) arguments[i] = va_arg(all, void*);
+  va_end(all);
+  if (heap != NULL) {
+    job(arguments);
+  } else {
+    bioCreateLazyFreeJob(job, count, arguments[0], arguments[1]);
+  }
+}
+
+/* Redis reads it for two things: which key to evict, and OBJECT IDLETIME. */
+int pool_stores_lru(unsigned before, unsigned now) {
+  if (heap == NULL) return 1;
+  return before != now && (server.maxmemory_policy & MAXMEMORY_FLAG_LRU) != 0;
+}

@@ -1,0 +1,33 @@
+/* Redis' data sets in a Holdfast pool.  REDIS_POOL names it; without that Redis is as it was.
+ *
+ * What Redis allocates after it has started is durable, but for what ends with a connection.  A transaction is open
+ * always; it ends once a turn of the event loop, before replies leave. */
+#ifndef REDIS_POOL_H
+#define REDIS_POOL_H
+
+#include <nvm/malloc.h>
+#include <stdint.h>
+
+struct redisObject;
+
+int pool_is_on(void);
+/* At the start of main(): the hash function of a pool's dictionaries, which is kept in it. */
+void pool_seed(uint8_t* seed);
+/* In place of loadDataFromDisk(): the databases are those of the pool; a new one gets what Redis' own files have. */
+void pool_attach(void);
+/* Commits; the process ends where that fails, and no reply has left. */
+void pool_turn(void);
+/* Other clients may get replies while it runs: what came before is committed. */
+void pool_before_script(void);
+/* While a new pool gets its first contents these come in transactions of bounded size. */
+void pool_loads(void);
+/* A value that becomes part of a database, which gets a reference to it: itself, or a durable copy with none. */
+struct redisObject* pool_value(struct redisObject* value);
+/* The same of an argument of the client, which has the reference. */
+struct redisObject* pool_argument(struct redisObject* argument);
+/* bioCreateLazyFreeJob(), or at once. */
+void pool_lazy_free(void (*job)(void* arguments[]), int count, ...);
+/* Whether the time of last use is worth a durable store. */
+int pool_stores_lru(unsigned before, unsigned now);
+
+#endif
