@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "engine/region_side.hpp"
+#include "engine/store_side.hpp"
 #include "engine/structure_side.hpp"
 #include "nvm/nvm.h"
 #include "object/face.hpp"
@@ -81,6 +82,10 @@ class engine {
   // The same of its regions.
   [[nodiscard]] virtual result<std::unique_ptr<region_side>> open_regions(region_wishes /*wishes*/) noexcept {
     return fail(errc::engine, "a pool of this engine has no regions: engines undo and redo have");
+  }
+  // The pool's object stores; one for as long as the engine is there.  errc::engine where there can be none.
+  [[nodiscard]] virtual result<store_side*> stores() noexcept {
+    return fail(errc::engine, "a pool of this engine has no stores: engines undo, redo and mnemosyne have");
   }
   // From now on commits tell `log` what they change of references, until it is nullptr; no transaction is open.
   virtual void count_references(tx::reference_log* log) noexcept = 0;

@@ -38,7 +38,8 @@ inline constexpr std::uint64_t home_bytes_max = std::uint64_t{1} << 46;  // so t
 // their pointers assume; taken back with the bit bases (object/numbered_relocation.hpp).  straight: records of the ring
 // may have straight entries (media/ring_layout.hpp); set when the pool is made, or with its first set of regions.
 // statics: there may be a table of static pointers after the type map (object/static_layout.hpp); set before the first,
-// and never taken back.
+// and never taken back.  stores: pages may be clusters of object stores (space/clusters_layout.hpp); set before the
+// first, and never taken back.
 //
 // Bits of features_compat.  untyped_bytes: no object whose type nobody describes has pointers in it (enum nvm_untyped).
 inline constexpr std::uint32_t feature_untyped_bytes = 1;
@@ -50,6 +51,7 @@ inline constexpr std::uint32_t feature_references = 16;
 inline constexpr std::uint32_t feature_numbers = 32;
 inline constexpr std::uint32_t feature_straight = 64;
 inline constexpr std::uint32_t feature_statics = 128;
+inline constexpr std::uint32_t feature_stores = 256;
 
 enum class pool_state : std::uint32_t { clean = 1, open = 2 };
 

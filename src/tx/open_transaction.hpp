@@ -14,6 +14,10 @@
 #include "tx/assigned.hpp"
 #include "tx/hook.hpp"
 
+namespace nvm {
+class open_store;  // space/open_store.hpp
+}
+
 namespace nvm::tx {
 
 class open_transaction {
@@ -27,7 +31,23 @@ class open_transaction {
   // Whether the innermost level can take back a store to these bytes.
   [[nodiscard]] virtual bool covers(const log::byte_range& range) noexcept = 0;
   [[nodiscard]] virtual result<std::uint64_t> allocate(std::uint32_t type, std::uint64_t bytes) noexcept = 0;
+  // The same in an attached store; release() frees it like any other.  Beside the errors of allocate(): errc::no_space
+  // where the store's quota is used up, with what it has and may have; read_only.  A request that does not fit the
+  // store's pages makes it grow, at once and whatever becomes of the transaction: two fences in place, three by a
+  // cluster.
+  [[nodiscard]] virtual result<std::uint64_t> allocate_in(open_store& /*store*/, std::uint32_t /*type*/,
+                                                          std::uint64_t /*bytes*/) noexcept {
+    return doom(fail(errc::engine, "a pool of this engine has no stores"));
+  }
   [[nodiscard]] virtual status release(std::uint64_t payload) noexcept = 0;
+  // A run of `pages` pages that is to be a cluster (space/clusters_layout.hpp), its contents the transaction's to write;
+  // its offset.  And one that is freed whole, when the transaction commits.
+  [[nodiscard]] virtual result<std::uint64_t> allocate_cluster(std::uint64_t /*pages*/) noexcept {
+    return doom(fail(errc::engine, "a pool of this engine has no stores"));
+  }
+  [[nodiscard]] virtual status release_cluster(std::uint64_t /*offset*/) noexcept {
+    return fail(errc::engine, "a pool of this engine has no stores");
+  }
   // The program frees the object: release(), or, where references are counted and it existed before, as soon as nothing
   // refers to it.
   [[nodiscard]] virtual status let_go(std::uint64_t payload) noexcept { return release(payload); }
