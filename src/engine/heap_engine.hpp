@@ -10,6 +10,7 @@
 #include "engine/engine.hpp"
 #include "engine/page_by_page.hpp"
 #include "engine/stack.hpp"
+#include "engine/stores.hpp"
 #include "log/log.hpp"
 #include "media/media.hpp"
 #include "object/object.hpp"
@@ -40,7 +41,8 @@ class heap_engine final : public engine {
               lane_count,
               [this](std::uint64_t pages) { return grow(pages); },
               tx::engine_settings{static_cast<log::validation>(file.superblock().validation)}},
-        faces_{new std::atomic<face*>[lane_count] {}} {
+        faces_{new std::atomic<face*>[lane_count] {}},
+        stores_{make_store_side({heap_.base(), heap_.places(), heap_.places(), *this})} {
     if constexpr (heap_type::lanes_type::ordered) {
       if (background) {
         heap_.lanes().on_pressure([this] { truncation_.wake([this] { heap_.lanes().truncate(); }); });
@@ -116,13 +118,13 @@ class heap_engine final : public engine {
     if (payload < sizeof(layout::object_header)) return fail(errc::bad_pointer, "offset %lu is no object", payload);
     const std::uint64_t offset = payload - sizeof(layout::object_header);
     auto o = heap_.places().find(offset, layout::object_layout::typed);
-    if (!o) return o.error();
+    if (!o) return not_found(payload, o.error());
     return facts_of(offset, o->bytes, o->reserved);
   }
 
   result<object_facts> find_around(std::uint64_t at) noexcept override {
     auto o = heap_.places().find_around(at, layout::object_layout::typed);
-    if (!o) return o.error();
+    if (!o) return not_found(at, o.error());
     auto facts = facts_of(o->offset, o->bytes, o->reserved);
     if (facts && at - facts->payload >= facts->bytes) return fail(errc::bad_pointer, "offset %lu is in no object", at);
     return facts;
@@ -182,6 +184,7 @@ class heap_engine final : public engine {
   result<std::unique_ptr<region_side>> open_regions(region_wishes wishes) noexcept override {
     return stack_->open_regions(heap_.base(), heap_.places(), std::move(wishes));
   }
+  result<store_side*> stores() noexcept override { return stores_.get(); }
   std::uint32_t persist() const noexcept override { return stack_->persist(); }
   const tx::recovery_report& recovered() const noexcept override { return heap_.recovered(); }
 
@@ -228,6 +231,13 @@ class heap_engine final : public engine {
     NVM_FLATTEN result<std::uint64_t> allocate(std::uint32_t type, std::uint64_t bytes) noexcept override {
       return tx::allocate_typed(heap_, transaction_, type, bytes);
     }
+    result<std::uint64_t> allocate_in(open_store& store, std::uint32_t type, std::uint64_t bytes) noexcept override {
+      return tx::allocate_typed_in(heap_, transaction_, store, type, bytes);
+    }
+    result<std::uint64_t> allocate_cluster(std::uint64_t pages, std::uint64_t bytes) noexcept override {
+      return transaction_.allocate_cluster(pages, bytes);
+    }
+    status release_cluster(std::uint64_t offset) noexcept override { return transaction_.release_cluster(offset); }
     NVM_FLATTEN status release(std::uint64_t payload) noexcept override {
       if (payload < sizeof(layout::object_header)) return fail(errc::bad_pointer, "offset %lu is no object", payload);
       return transaction_.release(payload - sizeof(layout::object_header), layout::object_layout::typed);
@@ -528,6 +538,12 @@ class heap_engine final : public engine {
     return grown;
   }
 
+  // Says of which store a place is that no object was found at.
+  [[gnu::noinline]] errc not_found(std::uint64_t at, errc why) noexcept {
+    if (why != errc::bad_pointer || heap_.places().cluster_holding(at) == 0 || stores_->holder(at) != nullptr)
+      return why;
+    return fail(why, "offset %lu lies in store %u, which is not attached", at, stores_->number_at(at));
+  }
   result<object_facts> facts_of(std::uint64_t offset, std::uint64_t bytes, bool reserved) noexcept {
     const auto* header = reinterpret_cast<const layout::object_header*>(heap_.base() + offset);
     if (!layout::object_header_holds(*header, offset)) {
@@ -547,6 +563,7 @@ class heap_engine final : public engine {
   tx::reference_log* references_ = nullptr;
   heap_type heap_;
   std::unique_ptr<std::atomic<face*>[]> faces_;  // of each lane; nullptr: never used
+  std::unique_ptr<store_side> stores_;
   std::atomic<std::uint64_t> grown_bytes_{0};
   background_truncation truncation_;       // its thread ends before anything it uses
   std::unique_ptr<page_by_page> by_page_;  // likewise

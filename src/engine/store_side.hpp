@@ -58,6 +58,8 @@ class store_keeper {
  public:
   // Until close(), pages [offset, offset + bytes) are going to be read, and written if `writes`.  Pages that are
   // accessible already, or of a store that is attached, stay as they are.  These calls nest and come from any thread.
+  // attach() that succeeds leaves open what it has opened.  So do set_...() and drop_some(): what they have changed is
+  // stored, or put back, when the transaction ends; whoever ended it closes.
   virtual void open(std::uint64_t offset, std::uint64_t bytes, bool writes) noexcept = 0;
   virtual void close(std::uint64_t offset, std::uint64_t bytes) noexcept = 0;
   // The pages are about to be nobody's: accessible from here on, for any use.  Told before the transaction commits that
@@ -87,7 +89,8 @@ class store_side {
   // A store of one page, durable when the transaction is; until then attach() says errc::busy.  Its offset.  `number`
   // is not 0 and no other store's; the caller has made sure that the pool's superblock says that there are stores
   // (feature_stores).  errc::invalid: a wish that does not fit its field, or a quota below one page; no_space,
-  // no_memory, must_abort: they leave only abort.  Costs a page, three lines and no fence of its own.
+  // no_memory, must_abort: they leave only abort.  Costs a page, twelve lines of which are flushed, and no fence of its
+  // own.
   [[nodiscard]] virtual result<std::uint64_t> create(tx::open_transaction& t, std::uint32_t number,
                                                      const store_wishes& wishes) noexcept = 0;
   // `page` is a store's, attached or not.  errc::corrupt: none is there; as announced stores otherwise.  The payload of
@@ -101,7 +104,7 @@ class store_side {
   // Frees up to `clusters_max` clusters of a store that is not attached, without a look at their objects; true: it was
   // the last, and the store page is gone with it.  It and the catalogue's entry go in one transaction, the caller's.
   // One call a transaction: what it frees is there until the commit.  errc::busy: it is attached, or a transaction is
-  // open that was open when it was detached; corrupt.  O(clusters_max), however large they are.
+  // open that was open when it was detached; corrupt.  O(clusters of the store), however large they are.
   [[nodiscard]] virtual result<bool> drop_some(tx::open_transaction& t, std::uint64_t page,
                                                unsigned clusters_max) noexcept = 0;
 

@@ -4,6 +4,7 @@
 #include <cstring>
 
 #include "space/aligned_layout.hpp"
+#include "space/store_lists.hpp"
 
 namespace nvm {
 namespace {
@@ -25,6 +26,7 @@ class walk {
       tell_.progress(std::min(page, g_.size_pages));
     }
     beyond();
+    lists_.check(base_, g_, [this](const damage& d) { damaged(d); });
   }
 
  private:
@@ -74,10 +76,48 @@ class walk {
     } else if (e.kind == page_kind::log) {
       ++summary_.log_runs;
       summary_.log_pages += e.length_pages;
+    } else if (e.kind == page_kind::cluster) {
+      cluster_of_store(page, e);
     } else {
+      ++(e.kind == page_kind::fine ? summary_.fine_extents : summary_.coarse_extents);
       extent(page, e);
     }
     return e.length_pages;
+  }
+
+  void cluster_of_store(std::uint64_t page, const layout::page_entry& e) {
+    ++summary_.clusters;
+    summary_.cluster_pages += e.length_pages;
+    cluster c;
+    if (const damage d = cluster_fault(base_, g_, page, e.length_pages, c); d.what != nullptr) return damaged(d);
+    summary_.stores += c.first ? 1 : 0;
+    if (c.first) {
+      if (const damage d = store_page_fault(base_, g_, c); d.what != nullptr) damaged(d);
+    }
+    std::uint64_t used = 0;
+    each_inner_entry(
+        base_, g_, c,
+        [&](std::uint64_t inner, const layout::page_entry& of, std::uint64_t) {
+          used += of.length_pages;
+          if (of.kind == page_kind::run) {
+            ++summary_.store_runs;
+            object(g_.page_offset(inner), of.length_pages, g_.page_bytes(), of.layout);
+          } else {
+            ++summary_.store_extents;
+            extent(inner, of);
+          }
+          return true;
+        },
+        [&](const damage& d) { damaged(d); });
+    for (std::uint64_t i = c.pages; i < c.room; ++i) {
+      const std::uint64_t at = c.entry_offset(g_, c.page + i);
+      if (const std::uint64_t word = load_word(base_, at); word != 0) {
+        damaged({at, "entry of a cluster's map behind the cluster", word, 0});
+      }
+    }
+    summary_.store_free_pages += c.pages - std::min(c.pages, c.header_pages + used);
+    lists_.add(c, used == 0);
+    if (tell_.of_store) tell_.of_store(c);
   }
 
   void structure(std::uint64_t page, const layout::page_entry& e) {
@@ -133,7 +173,6 @@ class walk {
   }
 
   void extent(std::uint64_t page, const layout::page_entry& e) {
-    ++(e.kind == page_kind::fine ? summary_.fine_extents : summary_.coarse_extents);
     const layout::extent_shape s = layout::shape_of(e.kind, g_.page_shift);
     const std::uint64_t at = g_.page_offset(page);
     read_extent(
@@ -190,6 +229,7 @@ class walk {
   const geometry& g_;
   const space_check& tell_;
   space_summary& summary_;
+  store_lists lists_;
 };
 
 }  // namespace

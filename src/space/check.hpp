@@ -2,12 +2,14 @@
 // pool.
 //
 // Looked at: every page map entry and its neighbours; identity, allocation words and length bytes of every extent; the
-// header of every typed object.  Objects may neither overlap nor leave their extent or run.
+// header of every typed object; the map of every cluster, and that each is in the list of its store.  Objects may neither
+// overlap nor leave their extent or run.
 #pragma once
 
 #include <cstdint>
 #include <functional>
 
+#include "space/cluster_image.hpp"
 #include "space/extent_image.hpp"
 #include "space/page_map.hpp"
 
@@ -26,7 +28,13 @@ struct space_summary {
   std::uint64_t structure_runs = 0;
   std::uint64_t structure_pages = 0;
   std::uint64_t structure_nodes = 0;  // allocated in their extents
-  std::uint64_t damaged_pages = 0;    // entry of the page map fails; with all other pages these are all pages
+  std::uint64_t stores = 0;           // object stores: store pages
+  std::uint64_t clusters = 0;         // of these, each a run of the page map
+  std::uint64_t cluster_pages = 0;    // all of their pages, of which these are
+  std::uint64_t store_runs = 0;
+  std::uint64_t store_extents = 0;
+  std::uint64_t store_free_pages = 0;
+  std::uint64_t damaged_pages = 0;  // entry of the page map fails; with all other pages these are all pages
   std::uint64_t objects = 0;
   std::uint64_t aligned = 0;        // of these to more than natural alignment
   std::uint64_t numbered = 0;       // that bear a number of a relocation by transactions
@@ -44,6 +52,8 @@ struct space_check {
   std::function<void(std::uint64_t offset, std::uint64_t bytes)> untyped{};
   // Each run of a structure, and each node allocated in one of its extents.
   std::function<void(std::uint16_t owner, std::uint64_t offset, std::uint64_t bytes)> of_structure{};
+  // Each cluster of an object store.
+  std::function<void(const cluster&)> of_store{};
   // Every now and then: pages walked.
   std::function<void(std::uint64_t pages)> progress{};
 };
@@ -56,8 +66,9 @@ inline bool check_space(const std::byte* base, const geometry& g, const std::fun
 }
 
 // Calls visit(offset, bytes, layout) for each object of transactions on media, in address order, until it returns
-// false; damaged extents and entries are passed over, and errc::corrupt names the first.  The second one visits what
-// begins in pages [first, end), for threads that divide the pool.
+// false, those of object stores too; damaged extents and entries are passed over, and errc::corrupt names the first.
+// The second one visits what begins in pages [first, end), and clusters that begin there, for threads that divide the
+// pool.
 template <class Visit>
 [[nodiscard]] status for_each_object(const std::byte* base, const geometry& g, std::uint64_t first, std::uint64_t end,
                                      Visit&& visit);
@@ -74,20 +85,9 @@ template <class Visit>
     outcome = fail(errc::corrupt, "page %lu: %s, at offset %lu: found %lx, expected %lx", page, d.what, d.offset,
                    d.found, d.expected);
   };
-  for (std::uint64_t page = first; page < end;) {
-    const std::uint64_t word = load_word(base, g.entry_offset(page));
-    layout::page_entry e;
-    if (const char* what = entry_fault(word, page, g, g.size_pages, e)) {
-      broken(page, {g.entry_offset(page), what, word, 0});
-      ++page;
-      continue;
-    }
+  bool go_on = true;
+  const auto objects_at = [&](std::uint64_t page, const layout::page_entry& e) {
     const std::uint64_t at = g.page_offset(page);
-    bool go_on = true;
-    if (!layout::transactional(e)) {
-      page += e.length_pages;
-      continue;
-    }
     if (e.kind == layout::page_kind::run) {
       go_on = visit(at, std::uint64_t{e.length_pages} << g.page_shift, e.layout);
     } else if (e.kind == layout::page_kind::fine || e.kind == layout::page_kind::coarse) {
@@ -99,7 +99,33 @@ template <class Visit>
           },
           [&](const damage& d) { broken(page, d); });
     }
-    if (!go_on) break;
+    return go_on;
+  };
+  for (std::uint64_t page = first; page < end && go_on;) {
+    const std::uint64_t word = load_word(base, g.entry_offset(page));
+    layout::page_entry e;
+    if (const char* what = entry_fault(word, page, g, g.size_pages, e)) {
+      broken(page, {g.entry_offset(page), what, word, 0});
+      ++page;
+      continue;
+    }
+    if (!layout::transactional(e)) {
+      page += e.length_pages;
+      continue;
+    }
+    if (e.kind == layout::page_kind::cluster) {
+      cluster c;
+      if (const damage d = cluster_fault(base, g, page, e.length_pages, c); d.what != nullptr) {
+        broken(page, d);
+      } else {
+        each_inner_entry(
+            base, g, c,
+            [&](std::uint64_t inner, const layout::page_entry& of, std::uint64_t) { return objects_at(inner, of); },
+            [&](const damage& d) { broken(page, d); });
+      }
+    } else {
+      objects_at(page, e);
+    }
     page += word == 0 ? 1 : e.length_pages;
   }
   return outcome;

@@ -2,6 +2,8 @@
 #pragma once
 
 #include "space/aligned_layout.hpp"
+#include "space/cluster_image.hpp"
+#include "space/clusters_layout.hpp"
 #include "space/extent_image.hpp"
 #include "space/page_heads.hpp"
 #include "space/page_map.hpp"

@@ -27,6 +27,11 @@ namespace nvm {
     case layout::page_kind::run:
     case layout::page_kind::log:
       break;
+    case layout::page_kind::cluster:
+      if (!layout::transactional(out) || out.layout != layout::object_layout::raw) {
+        return "page map entry of a cluster has a layout or protocol";
+      }
+      break;
     case layout::page_kind::fine:
       expected = layout::fine_extent_pages;
       break;

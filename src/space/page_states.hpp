@@ -14,7 +14,7 @@ namespace nvm {
 // One word: what the page is the head of.  0: nothing, or not looked at since the pool was opened.
 class page_state {
  public:
-  enum class type : std::uint8_t { none = 0, run = 1, quarantined = 2, fine = 3, coarse = 4 };
+  enum class type : std::uint8_t { none = 0, run = 1, quarantined = 2, fine = 3, coarse = 4, cluster = 5 };
 
   constexpr page_state() noexcept = default;
   constexpr explicit page_state(std::uint64_t code) noexcept : code_{code} {}
@@ -22,8 +22,15 @@ class page_state {
     const type t = e.kind == layout::page_kind::coarse ? type::coarse : type::fine;
     return page_state{reinterpret_cast<std::uintptr_t>(&e) | std::uint64_t(t)};
   }
-  static constexpr page_state run(std::uint64_t pages, layout::object_layout l, bool reserved) noexcept {
-    return page_state{pages << 8 | std::uint64_t(l) << 5 | (reserved ? reserved_bit : 0) | std::uint64_t(type::run)};
+  // `store`: place of the attached store that has the run (open_store.hpp), 0: the pool has it.
+  static constexpr page_state run(std::uint64_t pages, layout::object_layout l, bool reserved,
+                                  unsigned store = 0) noexcept {
+    return page_state{std::uint64_t{store} << store_shift | pages << 8 | std::uint64_t(l) << 5 |
+                      (reserved ? reserved_bit : 0) | std::uint64_t(type::run)};
+  }
+  // The first page of a cluster of an attached store.
+  static constexpr page_state cluster_of(unsigned store) noexcept {
+    return page_state{std::uint64_t{store} << store_shift | std::uint64_t(type::cluster)};
   }
   // Pages whose metadata is damaged: never allocated from, never found in.
   static constexpr page_state quarantine(std::uint64_t pages) noexcept {
@@ -36,7 +43,9 @@ class page_state {
   [[nodiscard]] extent& descriptor() const noexcept {
     return *reinterpret_cast<extent*>(static_cast<std::uintptr_t>(code_ & ~std::uint64_t{line_bytes - 1}));
   }
-  [[nodiscard]] constexpr std::uint64_t pages() const noexcept { return code_ >> 8; }
+  [[nodiscard]] constexpr std::uint64_t pages() const noexcept { return code_ >> 8 & 0xFFFF'FFFF; }
+  // Of a run, or of the first page of a cluster.
+  [[nodiscard]] constexpr unsigned store() const noexcept { return static_cast<unsigned>(code_ >> store_shift); }
   [[nodiscard]] constexpr layout::object_layout layout() const noexcept {
     return static_cast<layout::object_layout>(code_ >> 5 & 3);
   }
@@ -46,6 +55,7 @@ class page_state {
 
   static constexpr std::uint64_t reserved_bit = 8;
   static constexpr std::uint64_t freeing_bit = 16;
+  static constexpr unsigned store_shift = 40;
 
  private:
   std::uint64_t code_ = 0;

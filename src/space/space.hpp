@@ -20,6 +20,7 @@
 ///   shorter: 1. S page map entry; F it;            | space/E8  the pages after it may get another use
 /// Either, given back:
 ///   1. S page map entry 0; F it;                   | space/E5  its pages may get another use
+/// Stores (clusters_layout.hpp): space_stores.hpp.
 /// Recovery: an extent without objects is one like any other; recovery of the lanes frees every log run that has an
 /// entry.  It would survive a zero entry (space/E4) that comes late.  But one that came after close(), which promises
 /// that there is nothing to recover, would hit pages with another use.
@@ -42,12 +43,13 @@
 //
 // Threads.  Any number; a lane is used by one at a time, and stands for the arena it allocates from.  Objects are freed
 // by any lane.  Lock order:
-//   0. (settling a lane: taken by settle(), under nothing of the following)
+//   0. (settling a lane: taken by settle(), under nothing of the following but open_store::growing and handing_)
+//      handing_, then space_index::detaching; open_store::growing: none is taken by a committing thread
 //   1. growing_                      one growth at a time; the callback takes the locks of pool/
 //   2. bits of run_allocator's lock map, under which nobody waits
 //   3. page_states::lock_of(page)    a page's state leaves 0
 //   4. arena::lock                   never two at a time
-//   5. extent_pool's lock
+//   5. extent_pool's lock; open_store::pages
 #pragma once
 
 #include <functional>
@@ -57,6 +59,7 @@
 #include "space/check.hpp"
 #include "space/object_in_image.hpp"
 #include "space/space_index.hpp"
+#include "space/store_pages.hpp"
 #include "space/structure_pages.hpp"
 
 namespace nvm {
@@ -87,7 +90,7 @@ struct space_types {
 };
 
 template <media M, log::settler S>
-class space final : public space_types, public structure_pages {
+class space final : public space_types, public structure_pages, public store_pages {
  public:
   // grow(pages_min): makes the pool at least that many data pages large, returns its size, or an error; what it wrote
   // is ordered before anything the caller does next.
@@ -106,6 +109,7 @@ class space final : public space_types, public structure_pages {
   // Recovery comes next, in this thread, and fences before it acts on anything.
   void write_back_map() noexcept {
     if (M::atomic_batches || stores_survive(medium_)) return;
+    maps_doubtful_ = true;
     // Zero words, too: the pages may be free.
     medium_.flush(index_.map.at(0), index_.sizes().size_pages * 8);
   }
@@ -123,23 +127,15 @@ class space final : public space_types, public structure_pages {
   // Room for an object of `bytes` bytes, its header included.  errc::invalid for 0 bytes, too_large if no pool of this
   // capacity could hold it, no_space, no_memory, or the error of growth.
   [[nodiscard]] result<reservation> reserve(unsigned lane, std::uint64_t bytes, layout::object_layout l) noexcept {
-    if (bytes == 0) return fail(errc::invalid, "an object of 0 bytes");
-    const geometry& g = index_.sizes();
-    if (bytes > layout::object_bytes_max || bytes > g.capacity_pages << g.page_shift) {
-      return fail(errc::too_large, "an object of %lu bytes: the pool can have %lu", bytes,
-                  g.capacity_pages << g.page_shift);
-    }
-    const layout::room room = layout::room_of(bytes, g.page_shift);
-    if (room.kind == page_kind::run) return reserve_run(lane, room.units, l);
-    auto r = reserve_slots(lane, room.kind, l, static_cast<unsigned>(room.units));
-    if (r || r.error() != errc::no_space) return r;
-    // The last pages may be too scattered for the kind of extent that wastes least: any other will do.
-    if (room.kind == page_kind::fine)
-      return reserve_slots(lane, page_kind::coarse, l, slots_for(page_kind::coarse, bytes));
-    if (bytes <= layout::fine_object_max)
-      return reserve_slots(lane, page_kind::fine, l, slots_for(page_kind::fine, bytes));
-    return reserve_run(lane, ceil_div(bytes, g.page_bytes()), l);
+    return reserve_from(pool_room{*this, lane}, lane, bytes, l);
   }
+  // The same in an attached store.  errc::read_only; errc::no_space where its quota is used up, too.
+  [[nodiscard, gnu::noinline]] result<reservation> reserve_in(open_store& store, unsigned lane, std::uint64_t bytes,
+                                                              layout::object_layout l) noexcept;
+  // Pages for a cluster that is the transaction's to write, as reserve() has it; and such a cluster, or any of a store
+  // that is not attached, to be freed.
+  [[nodiscard, gnu::noinline]] result<reservation> reserve_cluster(unsigned lane, std::uint64_t pages) noexcept;
+  [[nodiscard, gnu::noinline]] result<object> find_cluster(std::uint64_t offset) noexcept;
 
   // The transaction that reserved it gave it up.
   void cancel(const reservation& r, unsigned lane) noexcept {
@@ -197,7 +193,10 @@ class space final : public space_types, public structure_pages {
       }
       const auto known = index_.look_up(page);
       if (!known) return known.error();
-      if (!*known) return no_object(offset);
+      if (*known) continue;
+      const auto in_store = look_up_in_store(page, offset);
+      if (!in_store) return in_store.error();
+      if (!*in_store) return no_object(offset);
     }
   }
 
@@ -211,8 +210,11 @@ class space final : public space_types, public structure_pages {
     if (o.in == nullptr) return begin_free_run(o, lane);
     held h = hold(*o.in, o.offset, lane);
     const auto taken = [&] { return !is_still(*h.e, h.slot, o) || slot_bits::test(h.e->freeing(), h.slot); };
-    if (h.e->arena.load(std::memory_order_relaxed) == index_.orphans() && !taken()) {
+    // An orphan, or a store's.
+    if (h.e->arena.load(std::memory_order_relaxed) >= index_.orphans() && !taken()) {
+      const bool read_only = h.in->read_only;
       h.in->lock.unlock();
+      if (read_only) return of_read_only_store(o.offset);
       const unsigned mine = index_.arena_number(lane);
       if (index_.arena_at(mine) != nullptr) index_.move(*o.in, mine, space_index::name_of(lane));
       h = hold(*o.in, o.offset, lane);
@@ -315,6 +317,15 @@ class space final : public space_types, public structure_pages {
   [[nodiscard]] const geometry& sizes() const noexcept override { return index_.sizes(); }
   [[nodiscard]] std::uint64_t size_pages() const noexcept override { return index_.pages.size_pages(); }
 
+  // ---- stores (store_pages.hpp) ----
+  [[nodiscard]] result<open_store*> attach(std::uint64_t offset, bool read_only) noexcept override;
+  [[nodiscard]] status detach(open_store& store) noexcept override;
+  [[nodiscard]] bool trim(open_store& store) noexcept override;
+  [[nodiscard]] status make_whole(std::uint64_t offset) noexcept override;
+  [[nodiscard]] open_store* attached_at(std::uint64_t offset) noexcept override;
+  [[nodiscard]] std::uint64_t cluster_holding(std::uint64_t offset) const noexcept override;
+  void settle_everything() noexcept override;
+
   // ---- knowing ----
 
   [[nodiscard]] std::uint64_t used_pages() const noexcept {
@@ -330,6 +341,12 @@ class space final : public space_types, public structure_pages {
     std::int64_t used = 0;
     for (unsigned i = 0; i <= index_.arena_count(); ++i) {
       arena* a = index_.existing_arena(i);
+      if (a == nullptr) continue;
+      const biased_lock::guard guard{a->lock, nobody};
+      used += a->slot_bytes_used;
+    }
+    for (unsigned i = 1; i <= index_.stores.used(); ++i) {
+      arena* a = index_.existing_arena(index_.arena_count() + i);
       if (a == nullptr) continue;
       const biased_lock::guard guard{a->lock, nobody};
       used += a->slot_bytes_used;
@@ -384,8 +401,34 @@ class space final : public space_types, public structure_pages {
     constexpr std::uint64_t header = sizeof(layout::object_header);
     if (bytes > header) platform::memory_watch::inaccessible(base_ + offset + header, bytes - header);
   }
-  [[nodiscard]] result<reservation> reserve_slots(unsigned lane, page_kind kind, layout::object_layout l,
-                                                  unsigned count) noexcept;
+  // Where a request is served from: an arena, and what is done when that has no room.
+  struct pool_room {
+    space& in;
+    unsigned lane;
+    [[nodiscard]] unsigned arena_number() const noexcept { return in.index_.arena_number(lane); }
+    [[nodiscard]] status refill(unsigned set, unsigned count) const noexcept { return in.refill(lane, set, count); }
+    [[nodiscard]] result<reservation> run(std::uint64_t count, layout::object_layout l) const noexcept {
+      return in.reserve_run(lane, count, l);
+    }
+  };
+  struct store_room {
+    space& in;
+    open_store& store;
+    unsigned lane;
+    [[nodiscard]] unsigned arena_number() const noexcept { return store.arena(); }
+    [[nodiscard]] status refill(unsigned set, unsigned count) const noexcept {
+      return in.refill_in(store, lane, set, count);
+    }
+    [[nodiscard]] result<reservation> run(std::uint64_t count, layout::object_layout l) const noexcept {
+      return in.reserve_run_in(store, lane, count, l);
+    }
+  };
+  template <class Room>
+  [[nodiscard]] result<reservation> reserve_from(const Room& from, unsigned lane, std::uint64_t bytes,
+                                                 layout::object_layout l) noexcept;
+  template <class Room>
+  [[nodiscard]] result<reservation> reserve_slots(const Room& from, unsigned lane, page_kind kind,
+                                                  layout::object_layout l, unsigned count) noexcept;
   void fetch_next(slot_buckets& buckets, unsigned count, const layout::extent_shape& s) noexcept;
   [[nodiscard, gnu::noinline]] status refill(unsigned lane, unsigned set, unsigned count) noexcept;
   [[nodiscard, gnu::noinline]] status new_extent(unsigned lane, unsigned set, bool last_resort) noexcept;
@@ -424,8 +467,63 @@ class space final : public space_types, public structure_pages {
   [[nodiscard]] result<std::uint64_t> take_pages(unsigned mine, page_use use, std::uint64_t count,
                                                  bool last_resort) noexcept;
   [[nodiscard]] status grow_for(page_use use, std::uint64_t count, std::uint64_t size_seen) noexcept;
-  void enter(std::uint64_t page, const layout::page_entry& entry) noexcept;
-  void lay_extent(std::uint64_t page, const layout::page_entry& entry, unsigned slots_each) noexcept;
+  void enter(std::uint64_t page, const layout::page_entry& entry) noexcept {
+    enter_at(page, entry, index_.sizes().entry_offset(page));
+  }
+  // Its entry lies at `entry_at`.
+  void enter_at(std::uint64_t page, const layout::page_entry& entry, std::uint64_t entry_at) noexcept;
+  void lay_extent(std::uint64_t page, const layout::page_entry& entry, std::uint64_t entry_at,
+                  unsigned slots_each) noexcept;
+  // Zero entries for these extents, which are in no bucket; their pages are left to the caller: given(page, pages).
+  void settle_tags(extent& e) noexcept;
+  void clear_extents(extent* leaving, edge label) noexcept;
+  template <class Given>
+  void forget_extents(extent* leaving, Given&& given) noexcept;
+  [[nodiscard]] static extent* take_empty(arena& a) noexcept;
+
+  // ---- stores (space_stores.hpp) ----
+  using link_word = std::uint64_t;  // offset of a checked word that leads to a cluster
+  [[nodiscard]] result<bool> look_up_in_store(std::uint64_t page, std::uint64_t offset) noexcept;
+  [[nodiscard]] result<object> find_around_in_store(std::uint64_t page, std::uint64_t offset,
+                                                    layout::object_layout l) noexcept;
+  [[nodiscard]] static errc of_read_only_store(std::uint64_t offset) noexcept {
+    return fail(errc::read_only, "object at offset %lu lies in a store that is attached read-only", offset);
+  }
+  [[nodiscard]] result<reservation> reserve_run_in(open_store& store, unsigned lane, std::uint64_t count,
+                                                   layout::object_layout l) noexcept;
+  [[nodiscard]] status refill_in(open_store& store, unsigned lane, unsigned set, unsigned count) noexcept;
+  [[nodiscard]] status new_extent_in(open_store& store, unsigned lane, unsigned set) noexcept;
+  [[nodiscard]] result<std::uint64_t> take_pages_in(open_store& store, unsigned lane, std::uint64_t count,
+                                                    bool aligned) noexcept;
+  void release_run_in(unsigned place, std::uint64_t page, std::uint64_t pages) noexcept;
+  [[nodiscard]] result<std::uint64_t> entry_in_store(unsigned place, std::uint64_t page) noexcept;
+  [[nodiscard]] status grow_store(open_store& store, unsigned lane, std::uint64_t count, bool aligned) noexcept;
+  [[nodiscard]] bool grow_in_place(open_store& store, std::uint64_t count, bool aligned,
+                                   std::uint64_t may_have) noexcept;
+  [[nodiscard]] status add_cluster(open_store& store, unsigned lane, std::uint64_t least,
+                                   std::uint64_t may_have) noexcept;
+  [[nodiscard]] bool trim_extents(open_store& store) noexcept;
+  [[nodiscard]] bool shrink(open_store& store) noexcept;
+  void take_out(open_store& store, const cluster& c) noexcept;
+  void shorten_cluster(const cluster& c, std::uint64_t pages) noexcept;
+  [[nodiscard]] bool trim_stores() noexcept;
+  void settle_pages(std::uint64_t page, std::uint64_t count) noexcept;
+  void put_link(link_word at, std::uint64_t to) noexcept;
+  [[nodiscard]] std::uint64_t link(link_word at) const noexcept { return load_word(base_, at) & checked_mask; }
+  // With the size of now.
+  [[nodiscard]] geometry sizes_now() const noexcept {
+    geometry g = index_.sizes();
+    g.size_pages = index_.pages.size_pages();
+    return g;
+  }
+  [[nodiscard]] result<std::vector<cluster>> read_store(std::uint64_t offset, bool writes) noexcept;
+  [[nodiscard]] status finish_work(const std::vector<cluster>& clusters) noexcept;
+  [[nodiscard]] status claim_store(std::uint64_t page, unsigned place) noexcept;
+  [[nodiscard]] status claim_clusters(const std::vector<cluster>& clusters, unsigned place) noexcept;
+  void let_clusters_go(open_store& store) noexcept;
+  template <class Visit>
+  bool each_state_in(open_store& store, Visit&& visit) noexcept;
+  [[nodiscard]] bool is_at_rest(open_store& store) noexcept;
 
   // State of the page that `page` belongs to as far as it is known; `page` becomes the head.
   [[nodiscard]] page_state state_at(std::uint64_t& page) const noexcept {
@@ -461,10 +559,13 @@ class space final : public space_types, public structure_pages {
   std::mutex growing_;
   std::atomic<lsn_t> freed_by_{0};
   std::atomic<std::uint64_t> runs_freed_{0};  // newest generation that freed a run; where replays store contents
+  std::mutex handing_;                        // one store at a time is attached or detached
+  bool maps_doubtful_ = false;  // a process that was killed may have left words of clusters' maps in caches only
 };
 
 }  // namespace nvm
 
 #include "space/space_pages.hpp"       // IWYU pragma: export
 #include "space/space_slots.hpp"       // IWYU pragma: export
+#include "space/space_stores.hpp"      // IWYU pragma: export
 #include "space/space_structures.hpp"  // IWYU pragma: export

@@ -10,10 +10,14 @@ using layout::page_kind;
 namespace {
 // Where lanes are volatile the geometry names none; more arenas than cores are no use.
 constexpr unsigned arenas_without_lanes = 64;
+// Each has a page at least.
+constexpr std::uint64_t attached_max = std::uint64_t{1} << 20;
+static_assert(attached_max < std::uint64_t{1} << (64 - page_state::store_shift));
 }  // namespace
 
 space_index::space_index(std::byte* base, const geometry& g) noexcept
-    : pages{g.capacity_pages, g.lane_count != 0 ? g.lane_count : arenas_without_lanes},
+    : stores{std::min(g.capacity_pages, attached_max)},
+      pages{g.capacity_pages, g.lane_count != 0 ? g.lane_count : arenas_without_lanes},
       states{g.capacity_pages},
       map{base, geometry_},
       base_{base},
@@ -23,17 +27,18 @@ space_index::space_index(std::byte* base, const geometry& g) noexcept
       fine_pool_{page_kind::fine, fine_},
       coarse_pool_{page_kind::coarse, coarse_},
       arena_count_{g.lane_count != 0 ? g.lane_count : arenas_without_lanes},
-      arenas_{new(std::nothrow) std::atomic<arena*>[arena_count_ + 1] {}} {
+      arenas_{arena_count_ + 1 + std::min(g.capacity_pages, attached_max)} {
   if (exists()) pages.extend(g.size_pages);
 }
 
 space_index::~space_index() {
-  if (arenas_ == nullptr) return;
-  for (unsigned i = 0; i <= arena_count_; ++i) delete arenas_[i].load(std::memory_order_relaxed);
+  if (!arenas_.exists()) return;
+  for (unsigned i = 0; i <= arena_count_; ++i) delete existing_arena(i);
+  for (unsigned i = 1; stores.exists() && i <= stores.used(); ++i) delete existing_arena(arena_count_ + i);
 }
 
 status space_index::exists() const noexcept {
-  if (pages.exists() && states.exists() && arenas_ != nullptr) return {};
+  if (pages.exists() && states.exists() && arenas_.exists() && stores.exists()) return {};
   return fail(errc::no_memory, "no volatile memory for the page tables of %lu pages", geometry_.capacity_pages);
 }
 
@@ -118,18 +123,21 @@ arena* space_index::arena_at(unsigned number) noexcept {
   if (a != nullptr) return a;
   auto* made = new (std::nothrow) arena;
   if (made == nullptr) return nullptr;
-  if (arenas_[number].compare_exchange_strong(a, made, std::memory_order_acq_rel, std::memory_order_acquire)) {
+  std::uint64_t found = 0;
+  if (arenas_[number].compare_exchange_strong(found, reinterpret_cast<std::uintptr_t>(made), std::memory_order_acq_rel,
+                                              std::memory_order_acquire)) {
     return made;
   }
   delete made;
-  return a;
+  return reinterpret_cast<arena*>(found);
 }
 
 void space_index::move(extent& e, unsigned to, unsigned who) noexcept {
   const unsigned set = slot_set_of(e.kind, e.layout);
   arena& old = lock(e, who);
   const bool on_its_way = e.bucket == slot_buckets::in_transit;
-  if (!on_its_way && e.arena.load(std::memory_order_relaxed) != to) {
+  const std::uint32_t from = e.arena.load(std::memory_order_relaxed);
+  if (!on_its_way && from != to && from <= orphans()) {
     old.sets[set].remove(e);
     e.arena.store(to, std::memory_order_release);
     old.lock.unlock();
@@ -186,6 +194,11 @@ void space_index::file(extent& e, std::int64_t bytes_used, unsigned who) noexcep
 
 result<extent*> space_index::index(std::uint64_t page, const layout::page_entry& entry, unsigned to,
                                    unsigned who) noexcept {
+  return index_at(page, entry, geometry_.entry_offset(page), to, who);
+}
+
+result<extent*> space_index::index_at(std::uint64_t page, const layout::page_entry& entry, std::uint64_t entry_at,
+                                      unsigned to, unsigned who) noexcept {
   arena* a = arena_at(to);
   extent* e = a == nullptr ? nullptr : descriptors(entry.kind).get();
   if (e == nullptr) return fail(errc::no_memory, "no volatile memory to index the extent at page %lu", page);
@@ -194,10 +207,10 @@ result<extent*> space_index::index(std::uint64_t page, const layout::page_entry&
   damage first_damage;
   {
     const std::lock_guard guard{states.lock_of(page)};
-    layout::page_entry now;
-    if (states.get(page).code() != 0 ||
-        entry_fault(map.load(page), page, geometry_, pages.size_pages(), now) != nullptr ||
-        layout::pack(now) != layout::pack(entry)) {
+    // acquire: as page_map::load().
+    const std::uint64_t now = std::atomic_ref<std::uint64_t>{*reinterpret_cast<std::uint64_t*>(base_ + entry_at)}.load(
+        std::memory_order_acquire);
+    if (states.get(page).code() != 0 || now != seal_word(layout::pack(entry), word_seed(entry_at))) {
       descriptors(entry.kind).put(e);
       return nullptr;
     }
@@ -298,6 +311,77 @@ result<bool> space_index::look_up(std::uint64_t page) noexcept {
   auto e = index(head, entry, orphans(), nobody);
   if (!e && e.error() != errc::corrupt) return e.error();
   return true;
+}
+
+// ---- attached stores -----------------------------------------------------------------------------------------------
+
+std::uint64_t space_index::cluster_around(std::uint64_t page) const noexcept {
+  if (pages.is_free(page)) return no_cluster;
+  if (const auto nearest = pages.head_before(page)) {
+    layout::page_entry e;
+    const std::uint64_t word = map.load(*nearest);
+    const bool holds = word != 0 && entry_fault(word, *nearest, geometry_, pages.size_pages(), e) == nullptr;
+    if (holds && *nearest + e.length_pages > page) return e.kind == page_kind::cluster ? *nearest : no_cluster;
+  }
+  // A head was missed while its neighbours changed (page_heads.hpp), or another is being made.
+  geometry now = geometry_;
+  now.size_pages = pages.size_pages();
+  return cluster_head(base_, now, page);
+}
+
+result<bool> space_index::look_up_in(open_store& s, std::uint64_t page) noexcept {
+  const auto c = s.cluster_with(page);
+  if (!c) return false;
+  std::uint64_t head = page;
+  std::uint64_t word = inner_word(*c, page);
+  if (word == 0) {
+    head = round_down(page, layout::coarse_extent_pages);
+    if (!c->has(head)) return false;
+    word = inner_word(*c, head);
+    if (word == 0) return false;
+  }
+  layout::page_entry entry;
+  if (const char* what = inner_entry_fault(word, head, *c, geometry_, entry)) {
+    return fail(errc::corrupt, "store %u: %s, at offset %lu: found %016lx", s.number(), what,
+                c->entry_offset(geometry_, head), word);
+  }
+  if (head + entry.length_pages <= page) return false;
+  if (entry.kind == page_kind::run) {
+    const std::lock_guard guard{states.lock_of(head)};
+    // As in look_up().
+    if (states.get(head).code() == 0 && inner_word(*c, head) == word) {
+      states.set(head, page_state::run(entry.length_pages, entry.layout, false, s.place()));
+    }
+    return head == page;
+  }
+  if (states.get(head).code() != 0) return true;
+  auto e = index_at(head, entry, c->entry_offset(geometry_, head), s.arena(), nobody);
+  if (!e && e.error() != errc::corrupt) return e.error();
+  if (!e || *e != nullptr) s.note_indexed();
+  return true;
+}
+
+bool space_index::index_in(open_store& s, unsigned set, unsigned count, unsigned extents_max, unsigned who) noexcept {
+  bool found = false;
+  for (unsigned indexed = 0; indexed < extents_max;) {
+    const auto page = s.next_unindexed(set);
+    if (!page) break;
+    // Since the store was attached the extent may have been indexed, or given back.
+    const auto c = s.cluster_with(*page);
+    if (!c || states.get(*page).code() != 0) continue;
+    const std::uint64_t word = inner_word(*c, *page);
+    layout::page_entry entry;
+    if (word == 0 || inner_entry_fault(word, *page, *c, geometry_, entry) != nullptr) continue;
+    if (entry.kind != kind_of_set(set) || entry.layout != layout_of_set(set)) continue;
+    const auto e = index_at(*page, entry, c->entry_offset(geometry_, *page), s.arena(), who);
+    if (!e ? e.error() == errc::corrupt : *e != nullptr) s.note_indexed();
+    if (!e || *e == nullptr) continue;
+    ++indexed;
+    arena& a = lock(**e, who);
+    found = found || ((*e)->page == *page && (*e)->longest >= count);
+    a.lock.unlock();
+  }
+  return found;
 }
 
 }  // namespace nvm

@@ -5,13 +5,15 @@
 // runs out (a few at a time, by a cursor), or all by build_index().  An extent that proves to be damaged is
 // quarantined.
 //
-// Arenas stand for lanes; one more holds extents that were indexed for no lane, until a lane adopts them.
+// Arenas stand for lanes; one more holds extents that were indexed for no lane, until a lane adopts them.  Each attached
+// store has an arena of its own, whose extents stay in it.
 #pragma once
 
 #include <atomic>
 #include <cstdint>
-#include <memory>
+#include <shared_mutex>
 
+#include "space/open_store.hpp"
 #include "space/page_map.hpp"
 #include "space/page_states.hpp"
 #include "space/run_allocator.hpp"
@@ -49,7 +51,7 @@ class space_index {
   [[nodiscard]] arena* arena_at(unsigned number) noexcept;
   // nullptr: never used.
   [[nodiscard]] arena* existing_arena(unsigned number) const noexcept {
-    return arenas_[number].load(std::memory_order_acquire);
+    return reinterpret_cast<arena*>(arenas_[number].load(std::memory_order_acquire));
   }
   // Name of a lane for the locks of arenas (sync/biased_lock.hpp); `nobody` for work of no lane.
   static constexpr unsigned nobody = 0;
@@ -68,7 +70,7 @@ class space_index {
   void name(extent& e, std::uint64_t page, unsigned arena_number, unsigned who) noexcept;
   // and then in one: allocated from.
   void file(extent& e, std::int64_t bytes_used, unsigned who) noexcept;
-  // Makes `e` part of arena `to`; the caller holds no lock.
+  // Makes `e` part of arena `to`, unless a store has it; the caller holds no lock.
   void move(extent& e, unsigned to, unsigned who) noexcept;
   // An extent of the set that promises a run of `count` slots comes from arena `from` to arena `to`.
   [[nodiscard]] bool adopt(unsigned from, unsigned to, unsigned set, unsigned count, unsigned who) noexcept;
@@ -85,6 +87,32 @@ class space_index {
   // Looks up what the page map says about a page whose state is none: sets the state of the run or extent that holds it
   // and returns true; false: there is none.  errc::corrupt, errc::no_memory.
   [[nodiscard]] result<bool> look_up(std::uint64_t page) noexcept;
+
+  // ---- attached stores (open_store.hpp) ----
+
+  attached_stores stores;
+  // Held shared by who looks something up in a store that was found by an address, and alone by who detaches one.
+  std::shared_mutex detaching;
+
+  // As look_up(), of a page that an attached store has; `detaching` is held.
+  [[nodiscard]] result<bool> look_up_in(open_store& s, std::uint64_t page) noexcept;
+  // Up to `extents_max` extents of the set that were not indexed yet are indexed; true if one has a run of `count` free
+  // slots.
+  [[nodiscard]] bool index_in(open_store& s, unsigned set, unsigned count, unsigned extents_max, unsigned who) noexcept;
+  // The word of a page in the map of a cluster.
+  [[nodiscard]] std::uint64_t inner_word(const cluster& c, std::uint64_t page) const noexcept {
+    // acquire: as page_map::load().
+    return std::atomic_ref<std::uint64_t>{*reinterpret_cast<std::uint64_t*>(base_ + c.entry_offset(geometry_, page))}
+        .load(std::memory_order_acquire);
+  }
+  // Page where the cluster begins, attached or not, that has `page`; no_cluster.
+  [[nodiscard]] std::uint64_t cluster_around(std::uint64_t page) const noexcept;
+  void count_unindexed(std::int64_t extents) noexcept {
+    unindexed_.fetch_add(static_cast<std::uint64_t>(extents), std::memory_order_relaxed);
+  }
+  void forget_quarantined(std::uint64_t extents) noexcept {
+    quarantined_.fetch_sub(extents, std::memory_order_relaxed);
+  }
 
   run_allocator pages;
   page_states states;
@@ -105,6 +133,9 @@ class space_index {
   // The extent at `page`, as its entry says, gets a descriptor in arena `to`; nullptr if it has a state already.
   [[nodiscard]] result<extent*> index(std::uint64_t page, const layout::page_entry& entry, unsigned to,
                                       unsigned who) noexcept;
+  // The same of an extent whose entry lies at `entry_at`.
+  [[nodiscard]] result<extent*> index_at(std::uint64_t page, const layout::page_entry& entry, std::uint64_t entry_at,
+                                         unsigned to, unsigned who) noexcept;
   [[nodiscard]] bool walk(unsigned to, unsigned set, unsigned count, unsigned chunks_max, unsigned extents_max,
                           unsigned who) noexcept;
   struct slice {
@@ -117,7 +148,7 @@ class space_index {
   layout::extent_shape fine_, coarse_;
   extent_pool fine_pool_, coarse_pool_;
   unsigned arena_count_;
-  std::unique_ptr<std::atomic<arena*>[]> arenas_;
+  sparse_array<std::uint64_t> arenas_;                  // pointers
   std::atomic<std::uint64_t> cursors_[slot_sets] = {};  // next chunk to walk
   std::atomic<std::uint64_t> unindexed_{0};
   std::atomic<std::uint64_t> quarantined_{0};

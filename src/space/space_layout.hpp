@@ -16,10 +16,11 @@ namespace nvm::layout {
 // or freeing a run of any size is one aligned 8-byte store.
 enum class page_kind : std::uint8_t {
   free = 0,
-  run = 1,     // one object of whole pages
-  fine = 2,    // slotted extent of 1 page, 16-byte slots, objects to 256 B
-  coarse = 3,  // slotted extent of 8 pages, 64-byte slots, objects to 4 KiB (and their header)
-  log = 4,     // overflow of a transaction's log; free once its lane is idle
+  run = 1,      // one object of whole pages
+  fine = 2,     // slotted extent of 1 page, 16-byte slots, objects to 256 B
+  coarse = 3,   // slotted extent of 8 pages, 64-byte slots, objects to 4 KiB (and their header)
+  log = 4,      // overflow of a transaction's log; free once its lane is idle
+  cluster = 5,  // pages of an object store, with a map of their own (clusters_layout.hpp)
 };
 enum class object_layout : std::uint8_t { raw = 0, typed = 1, region = 2 };
 enum class slot_protocol : std::uint8_t { transactional = 0, epoch = 1, region = 2, self_validating = 3 };

@@ -27,9 +27,11 @@ template <media M, log::settler S>
 void space<M, S>::release_run(std::uint64_t offset, std::uint64_t bytes) noexcept {
   const geometry& g = index_.sizes();
   const std::uint64_t page = g.page_of(offset);
-  NVM_ASSERT(index_.states.get(page).what() == page_state::type::run);
+  const page_state s = index_.states.get(page);
+  NVM_ASSERT(s.what() == page_state::type::run);
   no_object_any_more(offset, bytes);
   index_.states.set(page, page_state{});
+  if (s.store() != 0) return release_run_in(s.store(), page, bytes >> g.page_shift);
   give_pages(page, bytes >> g.page_shift);
 }
 
@@ -41,14 +43,24 @@ auto space<M, S>::run_at(std::uint64_t page, page_state s, std::uint64_t offset,
   if (!s.reserved() && wanted == layout::object_layout::typed) {
     if (status good = check_header(offset, s.pages(), g.page_shift); !good) return good.error();
   }
-  return object{offset, s.pages() << g.page_shift,
-                log::intent::make(log::intent_op::clear_entry, g.entry_offset(page), 0), s.reserved()};
+  std::uint64_t entry_at = g.entry_offset(page);
+  if (s.store() != 0) {
+    const auto inside = entry_in_store(s.store(), page);
+    if (!inside) return inside.error();
+    entry_at = *inside;
+  }
+  return object{offset, s.pages() << g.page_shift, log::intent::make(log::intent_op::clear_entry, entry_at, 0),
+                s.reserved()};
 }
 
 template <media M, log::settler S>
 status space<M, S>::begin_free_run(const object& o, unsigned lane) noexcept {
   const std::uint64_t page = index_.sizes().page_of(o.offset);
   page_state s = index_.states.get(page);
+  if (const unsigned place = s.what() == page_state::type::run ? s.store() : 0;
+      place != 0 && index_.stores.at(place)->read_only()) {
+    return of_read_only_store(o.offset);
+  }
   do {
     if (s.what() != page_state::type::run || s.freeing() || s.reserved() != o.reserved ||
         s.pages() << index_.sizes().page_shift != o.bytes) {
@@ -93,8 +105,8 @@ auto space<M, S>::take_pages(unsigned mine, page_use use, std::uint64_t count, b
     if (trim()) continue;
     const status grown = grow_for(use, count, size_seen);
     if (grown) continue;
-    // Extents that are not indexed yet may be empty.
-    if (!last_resort || !index_.index_everything()) return grown.error();
+    // Extents that are not indexed yet may be empty, and attached stores may have clusters that are.
+    if (!last_resort || (!index_.index_everything() && !trim_stores())) return grown.error();
   }
 }
 
@@ -120,42 +132,64 @@ status space<M, S>::grow_for(page_use use, std::uint64_t count, std::uint64_t si
   return {};
 }
 
-// A page map entry written directly, not by an intent; flushed.
+// An entry written directly, not by an intent; flushed.
 template <media M, log::settler S>
-void space<M, S>::enter(std::uint64_t page, const layout::page_entry& entry) noexcept {
+void space<M, S>::enter_at(std::uint64_t page, const layout::page_entry& entry, std::uint64_t entry_at) noexcept {
   // An intent for this entry, of whichever lane, would be made again over what we write.
   settler_.settle_all(index_.states.tag(page));
   index_.states.set_tag(page, {});
-  index_.map.store(page, index_.map.seal(page, entry));
-  medium_.flush(index_.map.at(page), 8);
+  auto* const word = reinterpret_cast<std::uint64_t*>(base_ + entry_at);
+  // release: as page_map::store().
+  std::atomic_ref<std::uint64_t>{*word}.store(seal_word(layout::pack(entry), word_seed(entry_at)),
+                                              std::memory_order_release);
+  medium_.flush(word, 8);
+}
+
+// ---- extents that are empty ----------------------------------------------------------------------------------------
+
+// Those of an arena, whose lock is held, in a list.  They are in no bucket any more: no thread allocates from them, and
+// they hold no object that could be found.
+template <media M, log::settler S>
+extent* space<M, S>::take_empty(arena& a) noexcept {
+  extent* leaving = nullptr;
+  for (unsigned set = 0; set < slot_sets; ++set) {
+    while (extent* e = a.sets[set].empty(kind_of_set(set))) {
+      a.sets[set].remove(*e);
+      e->next = leaving;
+      leaving = e;
+    }
+  }
+  return leaving;
+}
+
+// No intent about its words can be made again.
+template <media M, log::settler S>
+void space<M, S>::settle_tags(extent& e) noexcept {
+  for (unsigned w = 0; w < e.tag_words; ++w) settler_.settle_all({e.tags()[w]});
+  if (e.tags_hidden != e.tags_settled) each_hiding_lane([&](unsigned, log::tag t) { settler_.settle_all(t); });
 }
 
 template <media M, log::settler S>
-bool space<M, S>::trim() noexcept {
-  extent* leaving = nullptr;
-  for (unsigned i = 0; i <= index_.arena_count(); ++i) {
-    arena* a = index_.existing_arena(i);
-    if (a == nullptr) continue;
-    const biased_lock::guard guard{a->lock, space_index::nobody};
-    for (unsigned set = 0; set < slot_sets; ++set) {
-      while (extent* e = a->sets[set].empty(kind_of_set(set))) {
-        // An extent in no bucket: no thread allocates from it, and it holds no object that could be found.
-        a->sets[set].remove(*e);
-        e->next = leaving;
-        leaving = e;
-      }
+void space<M, S>::clear_extents(extent* leaving, edge label) noexcept {
+  for (extent* e = leaving; e != nullptr; e = e->next) settle_tags(*e);
+  for (extent* e = leaving; e != nullptr; e = e->next) {
+    std::uint64_t at = index_.sizes().entry_offset(e->page);
+    if (e->arena.load(std::memory_order_relaxed) > index_.orphans()) {
+      const auto inside = entry_in_store(e->arena.load(std::memory_order_relaxed) - index_.orphans(), e->page);
+      NVM_ASSERT(inside);
+      at = *inside;
     }
+    auto* const word = reinterpret_cast<std::uint64_t*>(base_ + at);
+    // release: as page_map::store().
+    std::atomic_ref<std::uint64_t>{*word}.store(0, std::memory_order_release);
+    medium_.flush(word, 8);
   }
-  if (leaving == nullptr) return false;
-  for (extent* e = leaving; e != nullptr; e = e->next) {
-    for (unsigned w = 0; w < e->tag_words; ++w) settler_.settle_all({e->tags()[w]});
-    if (e->tags_hidden != e->tags_settled) each_hiding_lane([&](unsigned, log::tag t) { settler_.settle_all(t); });
-  }
-  for (extent* e = leaving; e != nullptr; e = e->next) {
-    index_.map.store(e->page, 0);
-    medium_.flush(index_.map.at(e->page), 8);
-  }
-  medium_.fence(edge{"space/E3"});
+  medium_.fence(label);
+}
+
+template <media M, log::settler S>
+template <class Given>
+void space<M, S>::forget_extents(extent* leaving, Given&& given) noexcept {
   while (leaving != nullptr) {
     extent& e = *leaving;
     leaving = e.next;
@@ -166,8 +200,28 @@ bool space<M, S>::trim() noexcept {
     }
     index_.states.set(page, page_state{});
     index_.descriptors(e.kind).put(&e);
-    give_pages(page, index_.shape(e.kind).bytes >> index_.sizes().page_shift);
+    given(page, index_.shape(e.kind).bytes >> index_.sizes().page_shift);
   }
+}
+
+template <media M, log::settler S>
+bool space<M, S>::trim() noexcept {
+  extent* leaving = nullptr;
+  for (unsigned i = 0; i <= index_.arena_count(); ++i) {
+    arena* a = index_.existing_arena(i);
+    if (a == nullptr) continue;
+    const biased_lock::guard guard{a->lock, space_index::nobody};
+    extent* last = take_empty(*a);
+    while (last != nullptr) {
+      extent* const next = last->next;
+      last->next = leaving;
+      leaving = last;
+      last = next;
+    }
+  }
+  if (leaving == nullptr) return false;
+  clear_extents(leaving, edge{"space/E3"});
+  forget_extents(leaving, [this](std::uint64_t page, std::uint64_t count) { give_pages(page, count); });
   return true;
 }
 

@@ -6,9 +6,32 @@
 namespace nvm {
 
 template <media M, log::settler S>
-auto space<M, S>::reserve_slots(unsigned lane, page_kind kind, layout::object_layout l, unsigned count) noexcept
+template <class Room>
+auto space<M, S>::reserve_from(const Room& from, unsigned lane, std::uint64_t bytes, layout::object_layout l) noexcept
     -> result<reservation> {
-  const unsigned mine = index_.arena_number(lane);
+  if (bytes == 0) return fail(errc::invalid, "an object of 0 bytes");
+  const geometry& g = index_.sizes();
+  if (bytes > layout::object_bytes_max || bytes > g.capacity_pages << g.page_shift) {
+    return fail(errc::too_large, "an object of %lu bytes: the pool can have %lu", bytes,
+                g.capacity_pages << g.page_shift);
+  }
+  const layout::room room = layout::room_of(bytes, g.page_shift);
+  if (room.kind == page_kind::run) return from.run(room.units, l);
+  auto r = reserve_slots(from, lane, room.kind, l, static_cast<unsigned>(room.units));
+  if (r || r.error() != errc::no_space) return r;
+  // The last pages may be too scattered for the kind of extent that wastes least: any other will do.
+  if (room.kind == page_kind::fine)
+    return reserve_slots(from, lane, page_kind::coarse, l, slots_for(page_kind::coarse, bytes));
+  if (bytes <= layout::fine_object_max)
+    return reserve_slots(from, lane, page_kind::fine, l, slots_for(page_kind::fine, bytes));
+  return from.run(ceil_div(bytes, g.page_bytes()), l);
+}
+
+template <media M, log::settler S>
+template <class Room>
+auto space<M, S>::reserve_slots(const Room& from, unsigned lane, page_kind kind, layout::object_layout l,
+                                unsigned count) noexcept -> result<reservation> {
+  const unsigned mine = from.arena_number();
   const unsigned who = space_index::name_of(lane);
   arena* a = index_.arena_at(mine);
   if (a == nullptr) return fail(errc::no_memory, "no volatile memory for an arena");
@@ -41,7 +64,7 @@ auto space<M, S>::reserve_slots(unsigned lane, page_kind kind, layout::object_la
                          e};
     }
     a->lock.unlock();
-    if (status more = refill(lane, set, count); !more) return more.error();
+    if (status more = from.refill(set, count); !more) return more.error();
   }
 }
 
@@ -103,14 +126,16 @@ status space<M, S>::new_extent(unsigned lane, unsigned set, bool last_resort) no
     index_.states.set(*page, page_state::of(*e));
   }
   lay_extent(*page,
-             {static_cast<std::uint32_t>(count), 0, kind, layout_of_set(set), layout::slot_protocol::transactional}, 0);
+             {static_cast<std::uint32_t>(count), 0, kind, layout_of_set(set), layout::slot_protocol::transactional},
+             index_.sizes().entry_offset(*page), 0);
   index_.file(*e, 0, who);
   return {};
 }
 
 // An empty extent, durable on return.  slots_each: all objects will take as many; 0: each says how many.
 template <media M, log::settler S>
-void space<M, S>::lay_extent(std::uint64_t page, const layout::page_entry& entry, unsigned slots_each) noexcept {
+void space<M, S>::lay_extent(std::uint64_t page, const layout::page_entry& entry, std::uint64_t entry_at,
+                             unsigned slots_each) noexcept {
   const layout::extent_shape& s = index_.shape(entry.kind);
   const std::uint64_t at = index_.sizes().page_offset(page);
   settle_freed_runs();
@@ -118,7 +143,7 @@ void space<M, S>::lay_extent(std::uint64_t page, const layout::page_entry& entry
   if (slots_each != 0) write_equal_lengths(base_, at, s, slots_each);
   medium_.flush(base_ + at, header_bytes);
   medium_.fence(edge{"space/E1"});
-  enter(page, entry);
+  enter_at(page, entry, entry_at);
   medium_.fence(edge{"space/E2"});
 }
 
@@ -207,6 +232,7 @@ auto space<M, S>::find_around(std::uint64_t offset, layout::object_layout l) noe
     if (before <= slot) begin = at + (slot - before) * shape.slot_bytes;
   } else {
     if (index_.pages.is_free(page)) return no_object(offset);
+    if (index_.cluster_around(page) != no_cluster) return find_around_in_store(page, offset, l);
     if (const auto nearest = index_.pages.head_before(page)) {
       auto found = find(g.page_offset(*nearest), l);
       if (found && offset - found->offset < found->bytes) return found;

@@ -17,7 +17,7 @@ result<std::uint64_t> space<M, S>::take_extent(unsigned arena, layout::slot_prot
   const auto page = take_pages(index_.arena_number(arena), page_use::coarse, count, true);
   if (!page) return page.error();
   lay_extent(*page, {static_cast<std::uint32_t>(count), owner, page_kind::coarse, layout::object_layout::raw, protocol},
-             slots_each);
+             g.entry_offset(*page), slots_each);
   return g.page_offset(*page);
 }
 

@@ -199,16 +199,16 @@ class heap {
 
 // ---- typed objects --------------------------------------------------------------------------------------------------
 
-// Payload of `bytes` bytes with its header before it; offset of the payload.
-template <class Heap>
-[[nodiscard]] result<std::uint64_t> allocate_typed(Heap& h, typename Heap::transaction_type& t, std::uint32_t type,
-                                                   std::uint64_t bytes) noexcept {
+// Payload of `bytes` bytes with its header before it, from allocate(bytes with the header); offset of the payload.
+template <class Heap, class Allocate>
+[[nodiscard]] result<std::uint64_t> allocate_typed_by(Heap& h, typename Heap::transaction_type& t, std::uint32_t type,
+                                                      std::uint64_t bytes, Allocate&& allocate) noexcept {
   if (bytes == 0) return t.refuse_allocation(fail(errc::invalid, "an object of 0 bytes"));
   if (bytes > layout::object_bytes_max) {
     return t.refuse_allocation(
         fail(errc::too_large, "an object of %lu bytes: at most %lu", bytes, layout::object_bytes_max));
   }
-  auto offset = t.allocate(bytes + sizeof(layout::object_header), layout::object_layout::typed);
+  result<std::uint64_t> offset = allocate(bytes + sizeof(layout::object_header));
   if (!offset) return offset.error();
   const layout::object_header header = layout::make_object_header(bytes, type, *offset);
   static_assert(sizeof header == 2 * sizeof(std::uint64_t));
@@ -219,6 +219,19 @@ template <class Heap>
   isolation::store_shared(at, words[0]);
   isolation::store_shared(at + 1, words[1]);
   return *offset + sizeof header;
+}
+template <class Heap>
+[[nodiscard]] result<std::uint64_t> allocate_typed(Heap& h, typename Heap::transaction_type& t, std::uint32_t type,
+                                                   std::uint64_t bytes) noexcept {
+  return allocate_typed_by(h, t, type, bytes,
+                           [&](std::uint64_t all) { return t.allocate(all, layout::object_layout::typed); });
+}
+// The same in an attached store.
+template <class Heap>
+[[nodiscard]] result<std::uint64_t> allocate_typed_in(Heap& h, typename Heap::transaction_type& t, open_store& store,
+                                                      std::uint32_t type, std::uint64_t bytes) noexcept {
+  return allocate_typed_by(h, t, type, bytes,
+                           [&](std::uint64_t all) { return t.allocate_in(store, all, layout::object_layout::typed); });
 }
 
 // Makes a word of the anchors name `place` (0: none) inside transaction t: both copies, one group.

@@ -52,20 +52,18 @@ class object_changes {
   // Nothing was allocated or freed.
   [[nodiscard]] bool none() const noexcept { return allocations_.empty() && frees_.empty(); }
 
-  [[nodiscard]] result<typename space_type::reservation> allocate(std::uint64_t bytes, layout::object_layout l) noexcept
-      try {
-    allocations_.emplace_back();
-    auto r = space_.reserve(lane_, bytes, l);
-    if (!r) {
-      allocations_.pop_back();
-      return r;
-    }
-    allocations_.back() = {*r, bytes, false, l};
-    platform::memory_watch::object(base_ + r->offset, bytes, r->bytes);
-    index_last_allocation();
-    return r;
-  } catch (const std::bad_alloc&) {
-    return fail(errc::no_memory, "no volatile memory for an allocation of %lu bytes", bytes);
+  [[nodiscard]] result<typename space_type::reservation> allocate(std::uint64_t bytes,
+                                                                  layout::object_layout l) noexcept {
+    return allocate_by(bytes, l, [&] { return space_.reserve(lane_, bytes, l); });
+  }
+  [[nodiscard]] result<typename space_type::reservation> allocate_in(open_store& store, std::uint64_t bytes,
+                                                                     layout::object_layout l) noexcept {
+    return allocate_by(bytes, l, [&] { return space_.reserve_in(store, lane_, bytes, l); });
+  }
+  // Pages for a cluster, of which the transaction writes `bytes` bytes.
+  [[nodiscard]] result<typename space_type::reservation> allocate_cluster(std::uint64_t pages,
+                                                                          std::uint64_t bytes) noexcept {
+    return allocate_by(bytes, layout::object_layout::raw, [&] { return space_.reserve_cluster(lane_, pages); });
   }
 
   // Bytes of the object that starts at `offset`, its header included.
@@ -80,6 +78,16 @@ class object_changes {
   [[nodiscard]] status release(std::uint64_t offset, layout::object_layout l) {
     frees_.emplace_back();
     status s = begin_free(offset, l, frees_.back());
+    if (!s) frees_.pop_back();
+    return s;
+  }
+
+  // The same of a cluster, of a store that is not attached.
+  [[nodiscard]] status release_cluster(std::uint64_t offset) {
+    auto o = space_.find_cluster(offset);
+    if (!o) return o.error();
+    frees_.push_back({*o, no_allocation, layout::object_layout::raw});
+    status s = space_.begin_free(*o, lane_);
     if (!s) frees_.pop_back();
     return s;
   }
@@ -161,6 +169,22 @@ class object_changes {
   }
 
  private:
+  template <class Reserve>
+  [[nodiscard]] result<typename space_type::reservation> allocate_by(std::uint64_t bytes, layout::object_layout l,
+                                                                     Reserve&& reserve) noexcept try {
+    allocations_.emplace_back();
+    auto r = reserve();
+    if (!r) {
+      allocations_.pop_back();
+      return r;
+    }
+    allocations_.back() = {*r, bytes, false, l};
+    platform::memory_watch::object(base_ + r->offset, bytes, r->bytes);
+    index_last_allocation();
+    return r;
+  } catch (const std::bad_alloc&) {
+    return fail(errc::no_memory, "no volatile memory for an allocation of %lu bytes", bytes);
+  }
   [[gnu::noinline]] status gather_some() noexcept try {
     words_.clear();
     live_ = 0;

@@ -40,9 +40,10 @@ class open_transaction {
     return doom(fail(errc::engine, "a pool of this engine has no stores"));
   }
   [[nodiscard]] virtual status release(std::uint64_t payload) noexcept = 0;
-  // A run of `pages` pages that is to be a cluster (space/clusters_layout.hpp), its contents the transaction's to write;
-  // its offset.  And one that is freed whole, when the transaction commits.
-  [[nodiscard]] virtual result<std::uint64_t> allocate_cluster(std::uint64_t /*pages*/) noexcept {
+  // A run of `pages` pages that is to be a cluster (space/clusters_layout.hpp), of which the transaction writes `bytes`
+  // bytes; its offset.  And one that is freed whole, when the transaction commits.
+  [[nodiscard]] virtual result<std::uint64_t> allocate_cluster(std::uint64_t /*pages*/,
+                                                               std::uint64_t /*bytes*/) noexcept {
     return doom(fail(errc::engine, "a pool of this engine has no stores"));
   }
   [[nodiscard]] virtual status release_cluster(std::uint64_t /*offset*/) noexcept {

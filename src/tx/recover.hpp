@@ -17,7 +17,7 @@
 #include "log/log.hpp"
 #include "media/media.hpp"
 #include "pool/pool.hpp"
-#include "space/space_layout.hpp"
+#include "space/face.hpp"
 #include "tx/face.hpp"
 
 namespace nvm::tx {
@@ -39,7 +39,8 @@ class pool_targets {
     const std::uint64_t offset = i.word_offset();
     const bool entry = i.op() == log::intent_op::clear_entry || i.op() == log::intent_op::set_entry;
     if (entry) {
-      if (offset < g_.page_map_offset || offset >= g_.entry_offset(g_.size_pages)) return false;
+      if (offset < g_.page_map_offset) return false;
+      if (offset >= g_.entry_offset(g_.size_pages)) return word_of_cluster(i);
       return i.op() == log::intent_op::clear_entry ||
              (word_holds(i.value, word_seed(offset)) && run_fits(i.value, (offset - g_.page_map_offset) / 8));
     }
@@ -49,7 +50,7 @@ class pool_targets {
     if (e.kind != layout::page_kind::fine && e.kind != layout::page_kind::coarse) {
       page = round_down(page, layout::coarse_extent_pages);
       e = entry_of(page);
-      if (e.kind != layout::page_kind::coarse) return false;
+      if (e.kind != layout::page_kind::coarse && !extent_in_cluster(g_.page_of(offset), page, e)) return false;
     }
     const layout::extent_shape shape = layout::shape_of(e.kind, g_.page_shift);
     const std::uint64_t inside = offset - g_.page_offset(page);
@@ -83,13 +84,59 @@ class pool_targets {
     if (e.kind != layout::page_kind::log || offset != g_.page_offset(page)) return 0;
     return std::uint64_t{e.length_pages} << g_.page_shift;
   }
+  // Of a run, or of a store page that is being made.
   bool run_fits(std::uint64_t value, std::uint64_t page) const noexcept {
     const layout::page_entry e = layout::unpack(value & checked_mask);
-    return e.kind == layout::page_kind::run && e.length_pages != 0 && range_inside(page, e.length_pages, g_.size_pages);
+    const bool is_run = e.kind == layout::page_kind::run || e.kind == layout::page_kind::cluster;
+    return is_run && e.length_pages != 0 && range_inside(page, e.length_pages, g_.size_pages);
+  }
+
+  // ---- in clusters of object stores (space/space_stores.hpp): the page map has them before an intent names a word ----
+
+  // Whether `page` is of a cluster; `out` is it then.
+  bool cluster_with(std::uint64_t page, cluster& out) const noexcept {
+    if (!last_.has(page)) {
+      const std::uint64_t head = cluster_head(base_, g_, page);
+      if (head == no_cluster) return false;
+      const std::uint64_t pages = entry_of(head).length_pages;
+      if (cluster_fault(base_, g_, head, pages, last_).what != nullptr) {
+        last_ = {};
+        return false;
+      }
+    }
+    out = last_;
+    return true;
+  }
+  // The entry of a run in the map of a cluster.
+  bool word_of_cluster(const log::intent& i) const noexcept {
+    const std::uint64_t offset = i.word_offset();
+    cluster c;
+    if (!g_.in_data(offset, 8) || !cluster_with(g_.page_of(offset), c)) return false;
+    const std::uint64_t first = c.entry_offset(g_, c.page + c.header_pages);
+    if (offset < first || offset >= c.entry_offset(g_, c.end())) return false;
+    if (i.op() == log::intent_op::clear_entry) return true;
+    layout::page_entry e;
+    return inner_entry_fault(i.value, c.page + c.header_pages + (offset - first) / 8, c, g_, e) == nullptr &&
+           e.kind == layout::page_kind::run;
+  }
+  // The extent in a cluster that has page `sought`; sets its first page and its entry.
+  bool extent_in_cluster(std::uint64_t sought, std::uint64_t& page, layout::page_entry& e) const noexcept {
+    cluster c;
+    if (!cluster_with(sought, c)) return false;
+    for (const std::uint64_t head : {sought, round_down(sought, layout::coarse_extent_pages)}) {
+      if (!c.has(head)) continue;
+      const std::uint64_t word = *reinterpret_cast<const std::uint64_t*>(base_ + c.entry_offset(g_, head));
+      if (word == 0 || inner_entry_fault(word, head, c, g_, e) != nullptr) continue;
+      page = head;
+      if (e.kind == layout::page_kind::fine) return head == sought;
+      if (e.kind == layout::page_kind::coarse) return true;
+    }
+    return false;
   }
 
   const std::byte* base_;
   const geometry& g_;
+  mutable cluster last_;  // that was looked at; one thread
 };
 
 // Steps 1 and 2.  started(lane, generation, end of its ring of activation records) tells where each lane continues.

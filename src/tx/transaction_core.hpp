@@ -31,6 +31,21 @@ class transaction_core : public level_stack<typename object_changes<M, S>::mark>
 
   // An allocation that cannot be tried: leaves only abort like any that fails.
   [[nodiscard]] errc refuse_allocation(errc reason) noexcept { return doom(reason); }
+  // As allocate() of the engine's transaction, in an attached store.
+  [[nodiscard]] result<std::uint64_t> allocate_in(open_store& store, std::uint64_t bytes,
+                                                  layout::object_layout l) noexcept {
+    return reserved(failed_ ? stack::refuse().error() : objects_.allocate_in(store, bytes, l));
+  }
+  // Pages that are to be a cluster, of which the transaction writes `bytes` bytes; and one that is freed.
+  [[nodiscard]] result<std::uint64_t> allocate_cluster(std::uint64_t pages, std::uint64_t bytes) noexcept {
+    return reserved(failed_ ? stack::refuse().error() : objects_.allocate_cluster(pages, bytes));
+  }
+  [[nodiscard]] status release_cluster(std::uint64_t offset) noexcept try {
+    if (failed_) return stack::refuse();
+    return objects_.release_cluster(offset);
+  } catch (const std::bad_alloc&) {
+    return doom(fail(errc::no_memory, "no volatile memory for a free"));
+  }
   // Frees the object that starts at `offset` when the transaction commits.  A wrong pointer changes nothing.
   [[nodiscard]] status release(std::uint64_t offset, layout::object_layout l) noexcept try {
     if (failed_) return stack::refuse();
@@ -74,6 +89,10 @@ class transaction_core : public level_stack<typename object_changes<M, S>::mark>
     auto r = objects_.allocate(bytes, l);
     if (!r) doom(r.error());
     return r;
+  }
+  [[nodiscard]] result<std::uint64_t> reserved(const result<typename space_type::reservation>& r) noexcept {
+    if (r) return r->offset;
+    return failed_ ? r.error() : doom(r.error());
   }
   // The innermost level was rolled back.
   void forget_level() noexcept {

@@ -134,15 +134,28 @@ class test_pool {
   [[nodiscard]] std::vector<std::byte> essence() const {
     const geometry g = sizes();
     std::vector<std::byte> bytes(memory_.get(), memory_.get() + g.size_bytes());
-    for (std::uint64_t page = 0; page < g.size_pages; ++page) {
-      const layout::page_entry e = layout::unpack(load_word(bytes.data(), g.entry_offset(page)) & checked_mask);
-      if (e.kind != layout::page_kind::fine && e.kind != layout::page_kind::coarse) continue;
+    const auto clear = [&](std::uint64_t page, const layout::page_entry& e) {
+      if (e.kind != layout::page_kind::fine && e.kind != layout::page_kind::coarse) return;
       const layout::extent_shape s = layout::shape_of(e.kind, g.page_shift);
       const std::uint64_t at = g.page_offset(page);
       for (unsigned slot = 0; slot < s.slots; ++slot) {
         const first_bit b = first_bit_of(at, slot);
         if ((load_word(bytes.data(), b.word_offset) >> b.bit & 1) == 0) bytes[at + s.lengths_at + slot] = {};
       }
+    };
+    for (std::uint64_t page = 0; page < g.size_pages; ++page) {
+      const layout::page_entry e = layout::unpack(load_word(bytes.data(), g.entry_offset(page)) & checked_mask);
+      clear(page, e);
+      cluster c;
+      if (e.kind != layout::page_kind::cluster) continue;
+      EXPECT_EQ(cluster_fault(bytes.data(), g, page, e.length_pages, c).what, nullptr);
+      each_inner_entry(
+          bytes.data(), g, c,
+          [&](std::uint64_t inner, const layout::page_entry& of, std::uint64_t) {
+            clear(inner, of);
+            return true;
+          },
+          [](const damage& d) { ADD_FAILURE() << d.what; });
     }
     return bytes;
   }

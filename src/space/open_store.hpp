@@ -1,0 +1,156 @@
+// An attached object store, as it is known in DRAM: which pages of its clusters are in use, which extents nobody has
+// looked at yet.  Rebuilt from the clusters' maps when the store is attached, never persisted.
+//
+// Threads.  `growing` is held by who changes what clusters there are, or how long they are.  `pages` guards the list of
+// clusters and their bitmaps; nothing else is locked under it, and committing threads take it.  Objects of this class
+// are used again and never destroyed while their space lives: a thread with a stale place finds a store, and looks
+// whether it has the page that is meant.
+#pragma once
+
+#include <array>
+#include <atomic>
+#include <cstdint>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <vector>
+
+#include "space/cluster_image.hpp"
+#include "space/slot_index.hpp"
+#include "space/sparse_array.hpp"
+#include "sync/sync.hpp"
+
+namespace nvm {
+
+// Which pages of one cluster are in use, and where runs and extents begin.
+class cluster_pages {
+ public:
+  // May throw std::bad_alloc.
+  explicit cluster_pages(const cluster& c);
+
+  [[nodiscard]] const cluster& what() const noexcept { return cluster_; }
+  [[nodiscard]] std::uint64_t free() const noexcept { return free_; }
+  [[nodiscard]] bool empty() const noexcept { return free_ == cluster_.pages - cluster_.header_pages; }
+  // Free pages at its end.
+  [[nodiscard]] std::uint64_t trailing_free() const noexcept;
+  // First of `count` free pages, at a multiple of 8 if `aligned`; they are in use now.
+  [[nodiscard]] std::optional<std::uint64_t> take(std::uint64_t count, bool aligned) noexcept;
+  [[nodiscard]] std::optional<std::uint64_t> find(std::uint64_t count, bool aligned) const noexcept;
+  void mark(std::uint64_t page, std::uint64_t count) noexcept;
+  void give(std::uint64_t page, std::uint64_t count) noexcept;
+  // Where what has `page` begins; nullopt: it is free, or of the header.
+  [[nodiscard]] std::optional<std::uint64_t> head_of(std::uint64_t page) const noexcept;
+  // Pages come to its end, free, or go from there; as many as its room has.
+  void resize(std::uint64_t pages) noexcept;
+  void set_next(std::uint64_t offset) noexcept { cluster_.next = offset; }
+
+ private:
+  [[nodiscard]] bool busy(std::uint64_t i) const noexcept { return (busy_[i / 64] >> i % 64 & 1) != 0; }
+
+  cluster cluster_;
+  std::uint64_t free_ = 0;
+  std::vector<std::uint64_t> busy_;   // a bit for each page that it may have; those that it has not are set
+  std::vector<std::uint64_t> heads_;  // likewise
+};
+
+class open_store {
+ public:
+  explicit open_store(unsigned place, unsigned arena) noexcept : place_{place}, arena_{arena} {}
+  open_store(const open_store&) = delete;
+  open_store& operator=(const open_store&) = delete;
+
+  // Constant while it is attached.
+  [[nodiscard]] unsigned place() const noexcept { return place_; }  // 1 or more
+  [[nodiscard]] unsigned arena() const noexcept { return arena_; }
+  [[nodiscard]] std::uint32_t number() const noexcept { return number_; }
+  [[nodiscard]] std::uint64_t page() const noexcept { return page_; }  // of the pool
+  [[nodiscard]] bool read_only() const noexcept { return read_only_; }
+
+  // Nobody else uses it: reads the maps of its clusters.  errc::corrupt, no_memory.
+  [[nodiscard]] status begin(const std::byte* base, const geometry& g, const std::vector<cluster>& clusters,
+                             bool read_only) noexcept;
+  void end() noexcept;
+  // From open() to close() whoever goes through all stores may look at it.
+  // release, acquire: all that begin() has done is visible.
+  void open() noexcept { open_.store(true, std::memory_order_release); }
+  void close() noexcept { open_.store(false, std::memory_order_relaxed); }
+  [[nodiscard]] bool is_open() const noexcept { return open_.load(std::memory_order_acquire); }
+
+  std::mutex growing;
+
+  // ---- under `pages` ----
+
+  // nullptr: it has no such page.
+  [[nodiscard]] cluster_pages* having(std::uint64_t page) noexcept;
+  // The clusters, in the order of their pages.
+  [[nodiscard]] std::vector<cluster_pages>& clusters() noexcept { return clusters_; }
+  [[nodiscard]] std::optional<std::uint64_t> take(std::uint64_t count, bool aligned) noexcept;
+  [[nodiscard]] bool fits(std::uint64_t count, bool aligned) const noexcept;
+  void remove(std::uint64_t page) noexcept;
+  void resize(cluster_pages& c, std::uint64_t pages_now) noexcept;
+
+  // ---- without ----
+
+  // In two steps, so that nothing can fail once the cluster exists; `growing` is held.  errc::no_memory.
+  [[nodiscard]] status prepare_to_add(const cluster& c) noexcept;
+  void add_prepared() noexcept;
+  void give(std::uint64_t page, std::uint64_t count) noexcept;
+  // The cluster that has `page`, as it is now.
+  [[nodiscard]] std::optional<cluster> cluster_with(std::uint64_t page) noexcept;
+  // Where the run or extent begins that has `page`.
+  [[nodiscard]] std::optional<std::uint64_t> head_of(std::uint64_t page) noexcept;
+  // Pages that it has, headers counted.
+  [[nodiscard]] std::uint64_t pages_now() const noexcept { return page_count_.load(std::memory_order_relaxed); }
+
+  // Extents of a set (slot_index.hpp) that were found when it was attached and may not be indexed yet: one of them.
+  [[nodiscard]] std::optional<std::uint64_t> next_unindexed(unsigned set) noexcept;
+  [[nodiscard]] std::int64_t unindexed() const noexcept { return unindexed_left_.load(std::memory_order_relaxed); }
+  void note_indexed() noexcept { unindexed_left_.fetch_sub(1, std::memory_order_relaxed); }
+
+  spin_lock pages;
+
+ private:
+  const unsigned place_;
+  const unsigned arena_;
+  std::uint32_t number_ = 0;
+  std::uint64_t page_ = 0;
+  bool read_only_ = false;
+  [[nodiscard]] status read_maps(const std::byte* base, const geometry& g);
+
+  std::atomic<bool> open_{false};
+  std::atomic<std::int64_t> unindexed_left_{0};
+  std::atomic<std::uint64_t> page_count_{0};
+  std::vector<cluster_pages> prepared_;  // one, on its way into clusters_
+  std::vector<cluster_pages> clusters_;
+  std::array<std::vector<std::uint64_t>, slot_sets> unindexed_;
+};
+
+// The stores that are attached, by their places.
+class attached_stores {
+ public:
+  explicit attached_stores(std::uint64_t places) noexcept : stores_{places + 1}, places_{places} {}
+  ~attached_stores();
+  attached_stores(const attached_stores&) = delete;
+  attached_stores& operator=(const attached_stores&) = delete;
+  [[nodiscard]] bool exists() const noexcept { return stores_.exists(); }
+
+  // A store that nobody uses; its arena is the `arenas`th after its place.  errc::no_memory.  One caller at a time, as
+  // of put().
+  [[nodiscard]] result<open_store*> get(unsigned arenas) noexcept;
+  void put(open_store& s) noexcept;
+  // nullptr: there never was one.
+  [[nodiscard]] open_store* at(unsigned place) const noexcept {
+    // acquire: pairs with get().
+    return reinterpret_cast<open_store*>(stores_[place].load(std::memory_order_acquire));
+  }
+  // Places that were used.
+  [[nodiscard]] unsigned used() const noexcept { return used_.load(std::memory_order_acquire); }
+
+ private:
+  sparse_array<std::uint64_t> stores_;
+  std::uint64_t places_;
+  std::atomic<unsigned> used_{0};
+  std::vector<unsigned> free_;
+};
+
+}  // namespace nvm

@@ -1,0 +1,34 @@
+// Object stores inside a pool's space, for layers that need not know how the pool's transactions are logged
+// (space_stores.hpp).  A store is named by the offset of its page.
+#pragma once
+
+#include <cstdint>
+
+#include "base/base.hpp"
+#include "space/open_store.hpp"
+
+namespace nvm {
+
+class store_pages {
+ public:
+  // errc::busy: it is attached, being made or being freed; corrupt; no_memory.
+  [[nodiscard]] virtual result<open_store*> attach(std::uint64_t offset, bool read_only) noexcept = 0;
+  // errc::busy: an open transaction has allocated or freed something in it.  On success no log has anything that could
+  // be replayed into its pages, but of transactions that are open.
+  [[nodiscard]] virtual status detach(open_store& store) noexcept = 0;
+  // Empty extents, clusters, and pages at the ends of clusters become the pool's.  True if there were any.
+  [[nodiscard]] virtual bool trim(open_store& store) noexcept = 0;
+  // What a killed process left half done with the clusters of a store that is not attached is finished.
+  [[nodiscard]] virtual status make_whole(std::uint64_t offset) noexcept = 0;
+  // nullptr: the pages at `offset` are of no attached store.
+  [[nodiscard]] virtual open_store* attached_at(std::uint64_t offset) noexcept = 0;
+  // Offset of the cluster, of a store that is attached or not, whose pages hold `offset`; 0: none does.
+  [[nodiscard]] virtual std::uint64_t cluster_holding(std::uint64_t offset) const noexcept = 0;
+  // Everything that transactions have committed so far is home: none of it can be replayed.
+  virtual void settle_everything() noexcept = 0;
+
+ protected:
+  ~store_pages() = default;
+};
+
+}  // namespace nvm

@@ -1,0 +1,424 @@
+// Object stores in the space of a pool: clusters, growth, shrinking, attaching; and what replays must not touch.
+#include <random>
+#include <set>
+
+#include "test_pool.hpp"
+
+namespace nvm::testing {
+namespace {
+
+using layout::cluster_header;
+using layout::object_layout;
+
+constexpr std::uint64_t page_bytes = 4096;
+
+// A store page that a transaction of `lane` makes, as the layers above do it; its offset.
+std::uint64_t make_store(test_pool& pool, std::uint32_t number, std::uint64_t quota_pages = 0, unsigned lane = 0) {
+  auto r = pool->reserve_cluster(lane, 1);
+  EXPECT_TRUE(r) << last_message();
+  const geometry g = pool.sizes();
+  cluster c{.page = g.page_of(r->offset), .pages = 1, .header_pages = 1, .number = number, .first = true};
+  c.room = layout::cluster_room_for(1, 1, g.page_shift);
+  write_cluster_header(pool.base(), g, c);
+  const std::uint64_t at = r->offset + offsetof(cluster_header, quota_pages);
+  const std::uint64_t word = seal_word(quota_pages, word_seed(at));
+  std::memcpy(pool.base() + at, &word, sizeof word);
+  const std::uint64_t generation = pool.lanes().commit(lane, {r->set});
+  pool->committed(*r, lane, generation);
+  return r->offset;
+}
+
+open_store& attach(test_pool& pool, std::uint64_t page, bool read_only = false) {
+  const auto s = pool->attach(page, read_only);
+  EXPECT_TRUE(s) << last_message();
+  return **s;
+}
+
+// One object in a store, committed; its offset, or an error.
+result<std::uint64_t> put_in(test_pool& pool, open_store& store, std::uint64_t bytes, unsigned lane = 0) {
+  auto r = pool->reserve_in(store, lane, bytes, object_layout::raw);
+  if (!r) return r.error();
+  const std::uint64_t generation = pool.lanes().commit(lane, {r->set});
+  pool->committed(*r, lane, generation);
+  return r->offset;
+}
+
+space_summary summary_of(test_pool& pool) {
+  space_summary s;
+  EXPECT_TRUE(pool.check(&s));
+  EXPECT_EQ(s.pages, s.free_pages + s.run_pages + s.log_pages + s.fine_extents + 8 * s.coarse_extents +
+                         s.structure_pages + s.cluster_pages + s.damaged_pages);
+  return s;
+}
+
+// Every order of lanes gives the same pool, whose stores are sound.
+void expect_stores_survive_replay(const test_pool& pool, unsigned lanes) {
+  const auto before = pool.essence();
+  for (unsigned from = 0; from < lanes; ++from) {
+    test_pool later{pool, from};
+    EXPECT_TRUE(later.essence() == before) << "lanes from " << from;
+    EXPECT_TRUE(later.check());
+  }
+}
+
+TEST(stores, begin_as_one_page_and_grow_by_their_requests) {
+  test_pool pool{test_geometry(2048, 2048)};
+  ASSERT_TRUE(pool.boot());
+  const std::uint64_t page = make_store(pool, 7);
+  EXPECT_EQ(summary_of(pool).cluster_pages, 1U);
+  open_store& store = attach(pool, page);
+  EXPECT_EQ(store.number(), 7U);
+  std::map<std::uint64_t, std::uint64_t> mine;
+  for (const std::uint64_t bytes : {100UL, 1000UL, 4000UL, 20'000UL, 300'000UL, 64UL, 3UL << 20}) {
+    const auto at = put_in(pool, store, bytes);
+    ASSERT_TRUE(at) << last_message();
+    mine.emplace(*at, bytes);
+    EXPECT_EQ(pool->attached_at(*at), &store);
+  }
+  const space_summary s = summary_of(pool);
+  EXPECT_EQ(s.stores, 1U);
+  EXPECT_EQ(s.objects, mine.size());
+  EXPECT_EQ(s.cluster_pages, store.pages_now());
+  EXPECT_EQ(s.runs, 0U) << "all objects are in the store's pages";
+  const auto found = pool.objects();
+  for (const auto& [at, bytes] : mine) EXPECT_GE(found.at(at), bytes);
+  for (const auto& [at, bytes] : mine) {
+    EXPECT_TRUE(pool->find_around(at + bytes - 1, object_layout::raw)) << last_message();
+    EXPECT_TRUE(drop(pool, at, 1)) << last_message();
+  }
+  EXPECT_TRUE(pool->trim(store));
+  EXPECT_EQ(store.pages_now(), 1U);
+  EXPECT_EQ(summary_of(pool).cluster_pages, 1U);
+  ASSERT_TRUE(pool->detach(store));
+  EXPECT_EQ(pool->used_pages(), 1U);
+}
+
+// The pages after the store page are free in a pool of this size: entries get longer, no cluster is added.
+TEST(stores, grow_in_place_where_they_can) {
+  test_pool pool{test_geometry(64, 64)};
+  ASSERT_TRUE(pool.boot());
+  open_store& store = attach(pool, make_store(pool, 1));
+  for (int i = 0; i < 40; ++i) ASSERT_TRUE(put_in(pool, store, 200));
+  EXPECT_EQ(summary_of(pool).clusters, 1U);
+  EXPECT_GE(store.pages_now(), 4U);
+}
+
+TEST(stores, sizes_of_clusters_double) {
+  test_pool pool{test_geometry(4096, 4096)};
+  ASSERT_TRUE(pool.boot());
+  open_store& store = attach(pool, make_store(pool, 1));
+  std::vector<std::uint64_t> sizes;
+  while (store.pages_now() < 512) {
+    // What follows a cluster is taken, so that it cannot grow.
+    const std::uint64_t before = store.pages_now();
+    for (auto& c : store.clusters()) (void)pool->take_free(pool.sizes().page_offset(c.what().end()), 1);
+    while (store.pages_now() == before) ASSERT_TRUE(put_in(pool, store, page_bytes)) << last_message();
+    sizes.push_back(store.pages_now() - before);
+  }
+  ASSERT_GE(sizes.size(), 4U);
+  for (std::size_t i = 1; i < sizes.size(); ++i) EXPECT_GE(sizes[i], sizes[i - 1]);
+  EXPECT_EQ(sizes.back(), 64U) << "chunks";
+  summary_of(pool);
+}
+
+TEST(stores, are_found_as_they_were_in_another_process) {
+  test_pool pool{test_geometry(1024, 1024)};
+  ASSERT_TRUE(pool.boot());
+  const std::uint64_t page = make_store(pool, 3);
+  open_store& store = attach(pool, page);
+  std::set<std::uint64_t> mine;
+  for (int i = 0; i < 300; ++i) mine.insert(*put_in(pool, store, 60 + 37 * (i % 200), i % 4));
+  test_pool later{pool, 0};
+  ASSERT_TRUE(later.boot());
+  EXPECT_FALSE(later->find(*mine.begin(), object_layout::raw));
+  EXPECT_EQ(last_code(), errc::bad_pointer);
+  EXPECT_NE(std::string{last_message()}.find("is not attached"), std::string::npos) << last_message();
+  open_store& again = attach(later, page);
+  for (const std::uint64_t at : mine) EXPECT_TRUE(later->find(at, object_layout::raw)) << last_message();
+  // Room between them is used before the store grows.
+  const std::uint64_t before = again.pages_now();
+  for (const std::uint64_t at : mine) ASSERT_TRUE(drop(later, at));
+  for (int i = 0; i < 300; ++i) ASSERT_TRUE(put_in(later, again, 60 + 37 * (i % 200)));
+  EXPECT_EQ(again.pages_now(), before);
+  summary_of(later);
+}
+
+TEST(stores, detached_are_left_alone_and_attached_again) {
+  test_pool pool{test_geometry(256, 256)};
+  ASSERT_TRUE(pool.boot());
+  const std::uint64_t page = make_store(pool, 9);
+  for (int round = 0; round < 3; ++round) {
+    open_store& store = attach(pool, page);
+    EXPECT_FALSE(pool->attach(page, false));
+    EXPECT_EQ(last_code(), errc::busy);
+    const auto at = put_in(pool, store, 50, 1);
+    ASSERT_TRUE(at);
+    ASSERT_TRUE(pool->detach(store)) << last_message();
+    EXPECT_FALSE(pool->find(*at, object_layout::raw));
+    EXPECT_EQ(pool->attached_at(*at), nullptr);
+    expect_stores_survive_replay(pool, 4);
+  }
+  EXPECT_EQ(pool.objects().size(), 3U);
+  EXPECT_EQ(pool->statistics().extents_unindexed, 0U);
+}
+
+TEST(stores, that_a_transaction_has_a_part_in_stay_attached) {
+  test_pool pool{test_geometry(256, 256)};
+  ASSERT_TRUE(pool.boot());
+  open_store& store = attach(pool, make_store(pool, 9));
+  for (const std::uint64_t bytes : {100UL, 3 * page_bytes}) {
+    auto r = pool->reserve_in(store, 0, bytes, object_layout::raw);
+    ASSERT_TRUE(r);
+    EXPECT_FALSE(pool->detach(store));
+    EXPECT_EQ(last_code(), errc::busy);
+    pool->committed(*r, 0, pool.lanes().commit(0, {r->set}));
+    {
+      test_tx t{pool, 1};
+      ASSERT_TRUE(t.free(r->offset));
+      EXPECT_FALSE(pool->detach(store));
+      EXPECT_EQ(last_code(), errc::busy);
+    }
+    EXPECT_TRUE(pool->find(r->offset, object_layout::raw)) << last_message();
+  }
+  EXPECT_TRUE(pool->detach(store));
+}
+
+TEST(stores, take_no_more_than_their_quota) {
+  test_pool pool{test_geometry(512, 512)};
+  ASSERT_TRUE(pool.boot());
+  open_store& store = attach(pool, make_store(pool, 4, 24));
+  std::vector<std::uint64_t> mine;
+  for (;;) {
+    const auto at = put_in(pool, store, 1000);
+    if (!at) break;
+    mine.push_back(*at);
+  }
+  EXPECT_EQ(last_code(), errc::no_space);
+  EXPECT_NE(std::string{last_message()}.find("may have 24 by its quota"), std::string::npos) << last_message();
+  EXPECT_LE(store.pages_now(), 24U);
+  EXPECT_GE(mine.size(), 7U);
+  EXPECT_TRUE(put(pool, 1000)) << "the pool has room";
+  // What is empty serves other sizes.
+  for (const std::uint64_t at : mine) ASSERT_TRUE(drop(pool, at));
+  EXPECT_TRUE(put_in(pool, store, 6 * page_bytes)) << last_message();
+  summary_of(pool);
+}
+
+TEST(stores, attached_read_only_change_nothing) {
+  test_pool pool{test_geometry(256, 256)};
+  ASSERT_TRUE(pool.boot());
+  const std::uint64_t page = make_store(pool, 5);
+  open_store& store = attach(pool, page);
+  const std::uint64_t slot = *put_in(pool, store, 100);
+  const std::uint64_t run = *put_in(pool, store, 2 * page_bytes);
+  ASSERT_TRUE(pool->detach(store));
+  open_store& only = attach(pool, page, true);
+  for (const std::uint64_t at : {slot, run}) {
+    EXPECT_TRUE(pool->find(at, object_layout::raw)) << last_message();
+    EXPECT_FALSE(drop(pool, at));
+    EXPECT_EQ(last_code(), errc::read_only) << last_message();
+  }
+  EXPECT_FALSE(put_in(pool, only, 100));
+  EXPECT_EQ(last_code(), errc::read_only);
+  EXPECT_FALSE(pool->trim(only));
+  EXPECT_TRUE(pool->detach(only));
+}
+
+// A full pool takes back what its stores do not need.
+TEST(stores, give_empty_clusters_to_a_full_pool) {
+  test_pool pool{test_geometry(128, 128)};
+  ASSERT_TRUE(pool.boot());
+  open_store& store = attach(pool, make_store(pool, 6));
+  std::vector<std::uint64_t> mine;
+  while (const auto at = put_in(pool, store, 3 * page_bytes)) mine.push_back(*at);
+  EXPECT_EQ(last_code(), errc::no_space);
+  EXPECT_FALSE(put(pool, 50 * page_bytes));
+  EXPECT_EQ(last_code(), errc::no_space);
+  for (const std::uint64_t at : mine) ASSERT_TRUE(drop(pool, at));
+  EXPECT_TRUE(put(pool, 50 * page_bytes)) << last_message();
+  EXPECT_EQ(pool.lanes().settlements() > 0, true);
+  expect_stores_survive_replay(pool, 4);
+}
+
+TEST(stores, clusters_are_freed_by_transactions) {
+  test_pool pool{test_geometry(512, 512)};
+  ASSERT_TRUE(pool.boot());
+  const std::uint64_t page = make_store(pool, 8);
+  open_store& store = attach(pool, page);
+  (void)pool->take_free(pool.sizes().page_offset(pool.sizes().page_of(page) + 1), 1);
+  for (int i = 0; i < 100; ++i) ASSERT_TRUE(put_in(pool, store, 1000));
+  EXPECT_FALSE(pool->find_cluster(page));
+  EXPECT_EQ(last_code(), errc::busy);
+  ASSERT_TRUE(pool->detach(store));
+  ASSERT_TRUE(pool->make_whole(page));
+  const auto clusters = clusters_of(pool.base(), pool.sizes(), page);
+  ASSERT_TRUE(clusters);
+  ASSERT_GE(clusters->size(), 2U);
+  {
+    // Rolled back.
+    const auto o = pool->find_cluster(page);
+    ASSERT_TRUE(o);
+    ASSERT_TRUE(pool->begin_free(*o, 0));
+    EXPECT_FALSE(pool->attach(page, false));
+    EXPECT_EQ(last_code(), errc::busy);
+    pool->cancel_free(*o, 0);
+  }
+  open_store& again = attach(pool, page);
+  ASSERT_TRUE(pool->detach(again));
+  std::vector<log::intent> intents;
+  std::vector<test_space::object> objects;
+  for (const cluster& c : *clusters) {
+    const auto o = pool->find_cluster(pool.sizes().page_offset(c.page));
+    ASSERT_TRUE(o) << last_message();
+    ASSERT_TRUE(pool->begin_free(*o, 2));
+    objects.push_back(*o);
+    intents.push_back(o->clear);
+  }
+  const std::uint64_t generation = pool.lanes().commit(2, intents);
+  for (const auto& o : objects) pool->finish_free(o, 2, generation);
+  const space_summary s = summary_of(pool);
+  EXPECT_EQ(s.stores, 0U);
+  EXPECT_EQ(s.free_pages, s.pages);
+  expect_stores_survive_replay(pool, 4);
+}
+
+// Objects of several lanes, which come and go, in two stores and the pool; then everything is made again.
+TEST(stores, survive_every_replay) {
+  for (std::uint64_t seed = 1; seed <= 6; ++seed) {
+    std::mt19937_64 random{seed};
+    test_pool pool{test_geometry(300, 300, 3)};
+    ASSERT_TRUE(pool.boot());
+    const std::uint64_t pages[2] = {make_store(pool, 1), make_store(pool, 2)};
+    open_store* stores[2] = {&attach(pool, pages[0]), &attach(pool, pages[1])};
+    std::vector<std::uint64_t> mine[3];
+    for (int step = 0; step < 600; ++step) {
+      const unsigned lane = random() % 3;
+      const unsigned where = random() % 3;
+      const unsigned what = random() % 100;
+      if (what < 50) {
+        const std::uint64_t bytes = random() % 8 == 0 ? random() % (12 * page_bytes) + 1 : random() % 600 + 1;
+        const auto at = where == 2 ? put(pool, bytes, lane) : put_in(pool, *stores[where], bytes, lane);
+        if (at) mine[where].push_back(*at);
+      } else if (what < 90) {
+        for (int i = 0; i < 2 && !mine[where].empty(); ++i) {
+          std::swap(mine[where][random() % mine[where].size()], mine[where].back());
+          ASSERT_TRUE(drop(pool, mine[where].back(), lane)) << last_message();
+          mine[where].pop_back();
+        }
+      } else if (where == 2) {
+        (void)pool->trim();
+      } else if (what < 95) {
+        (void)pool->trim(*stores[where]);
+      } else {
+        ASSERT_TRUE(pool->detach(*stores[where])) << last_message();
+        stores[where] = &attach(pool, pages[where]);
+      }
+      if (step % 29 == 0) expect_stores_survive_replay(pool, 3);
+    }
+    std::set<std::uint64_t> expected;
+    for (const auto& list : mine) expected.insert(list.begin(), list.end());
+    std::set<std::uint64_t> found;
+    for (const auto& [at, bytes] : pool.objects()) found.insert(at);
+    EXPECT_EQ(found, expected) << "seed " << seed;
+    summary_of(pool);
+  }
+}
+
+// ---- damage --------------------------------------------------------------------------------------------------------
+
+class damaged_store : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    ASSERT_TRUE(pool_.boot());
+    page_ = make_store(pool_, 8);
+    (void)pool_->take_free(page_ + page_bytes, 1);
+    open_store& store = attach(pool_, page_);
+    while (store.clusters().size() < 4) {
+      // What follows a cluster is taken, so that it cannot grow.
+      for (auto& c : store.clusters()) (void)pool_->take_free(pool_.sizes().page_offset(c.what().end()), 1);
+      ASSERT_TRUE(put_in(pool_, store, store.clusters().size() % 2 == 0 ? 1000 : 3 * page_bytes));
+    }
+    ASSERT_TRUE(pool_->detach(store));
+    const auto all = clusters_of(pool_.base(), pool_.sizes(), page_);
+    ASSERT_TRUE(all);
+    ASSERT_GE(all->size(), 3U);
+    clusters_ = *all;
+  }
+  std::uint64_t word_at(std::size_t cluster, std::size_t field) const {
+    return pool_.sizes().page_offset(clusters_[cluster].page) + field;
+  }
+  void seal_at(std::uint64_t at, std::uint64_t content) {
+    const std::uint64_t word = seal_word(content, word_seed(at));
+    std::memcpy(pool_.base() + at, &word, sizeof word);
+  }
+  void expect_refused(const char* why) {
+    EXPECT_FALSE(pool_->attach(page_, false));
+    EXPECT_EQ(last_code(), errc::corrupt);
+    EXPECT_NE(std::string{last_message()}.find(why), std::string::npos) << last_message();
+    space_summary s;
+    EXPECT_FALSE(check_space(pool_.base(), pool_.sizes(), space_check{}, s));
+  }
+  test_pool pool_{test_geometry(512, 512)};
+  std::uint64_t page_ = 0;
+  std::vector<cluster> clusters_;
+};
+
+TEST_F(damaged_store, list_leads_back) {
+  seal_at(word_at(2, offsetof(cluster_header, next)), pool_.sizes().page_offset(clusters_[1].page));
+  expect_refused("leads");
+}
+TEST_F(damaged_store, list_leads_out_of_the_pool) {
+  seal_at(word_at(1, offsetof(cluster_header, next)), pool_.sizes().size_bytes());
+  expect_refused("leads to no page of the pool");
+}
+TEST_F(damaged_store, list_leads_to_another_s) {
+  seal_at(word_at(2, offsetof(cluster_header, next)), make_store(pool_, 9));
+  expect_refused("leads to a cluster of store 9");
+}
+TEST_F(damaged_store, list_loses_a_cluster) {
+  seal_at(word_at(0, offsetof(cluster_header, head)), pool_.sizes().page_offset(clusters_[2].page));
+  space_summary s;
+  EXPECT_FALSE(check_space(pool_.base(), pool_.sizes(), space_check{}, s));
+  EXPECT_EQ(s.damages, 1U);
+}
+TEST_F(damaged_store, map_holds_a_run_that_leaves_the_cluster) {
+  const std::uint64_t last = clusters_[1].end() - 1;
+  const std::uint64_t at = clusters_[1].entry_offset(pool_.sizes(), last);
+  seal_at(at, layout::pack({2, 0, layout::page_kind::run, object_layout::raw, {}}));
+  expect_refused("reaches behind the cluster");
+}
+TEST_F(damaged_store, every_flipped_bit_of_a_header_is_found) {
+  const geometry g = pool_.sizes();
+  for (const cluster& c : clusters_) {
+    const std::uint64_t begin = g.page_offset(c.page);
+    for (std::uint64_t bit = 0; bit < layout::cluster_header_bytes(c.room) * 8; ++bit) {
+      std::byte& byte = pool_.base()[begin + bit / 8];
+      byte ^= std::byte{1} << bit % 8;
+      space_summary s;
+      EXPECT_FALSE(check_space(pool_.base(), g, space_check{}, s)) << "bit " << bit << " of page " << c.page;
+      byte ^= std::byte{1} << bit % 8;
+    }
+  }
+  EXPECT_TRUE(pool_.check());
+}
+// Whatever stands in a header: attach reads it, or says what is wrong.
+TEST_F(damaged_store, random_words_are_refused_or_harmless) {
+  std::mt19937_64 random{11};
+  const geometry g = pool_.sizes();
+  for (int i = 0; i < 4000; ++i) {
+    const cluster& c = clusters_[random() % clusters_.size()];
+    const std::uint64_t at = g.page_offset(c.page) + random() % (layout::cluster_header_bytes(c.room) / 8) * 8;
+    std::uint64_t old = 0;
+    std::memcpy(&old, pool_.base() + at, sizeof old);
+    seal_at(at, random() % 2 == 0 ? old & checked_mask & random() : random() & checked_mask >> random() % 56);
+    if (auto s = pool_->attach(page_, true)) {
+      ASSERT_TRUE(pool_->detach(**s)) << last_message();
+    }
+    std::memcpy(pool_.base() + at, &old, sizeof old);
+  }
+  EXPECT_TRUE(pool_.check());
+  EXPECT_TRUE(pool_->attach(page_, false)) << last_message();
+}
+
+}  // namespace
+}  // namespace nvm::testing
