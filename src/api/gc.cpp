@@ -168,6 +168,9 @@ class collection {
     auto root = pool_->engine->root();
     if (!root) return root.error();
     if (*root != 0) t.root(*root);
+    if constexpr (requires { objects.keep_objects_of_stores(); }) {
+      objects.each_root_of_stores([&](std::uint64_t offset) { t.root(offset); });
+    }
     pool_->held.each([&](std::uint64_t offset) {
       ++report_.held_objects;
       t.root(offset);
@@ -185,6 +188,8 @@ class collection {
           pool_, "nobody has described the types of objects that can be reached, and what they point to is unknown",
           sums.undescribed);
     }
+    // What stores hold is theirs to collect.
+    if constexpr (requires { objects.keep_objects_of_stores(); }) objects.keep_objects_of_stores();
     if (status s = sweep(objects); !s) return s;
     if (options_.conservative == 0) {
       weak_ = object::weak_pointers_to_garbage(objects, pool_->base(), reinterpret_cast<std::uintptr_t>(pool_->base()),

@@ -19,9 +19,12 @@
 // Threads: put_right() by one at a time; all else before the first.
 #pragma once
 
+#include <algorithm>
 #include <atomic>
 #include <bit>
 #include <cstdint>
+#include <mutex>
+#include <new>
 #include <vector>
 
 #include "object/pointer_walk.hpp"
@@ -56,9 +59,12 @@ class page_relocation {
         layout::page_entry e;
         const bool holds = entry_of(page, e);
         if (holds && e.kind == layout::page_kind::run && e.length_pages > 1) runs_.begin(page);
+        if (holds && e.kind == layout::page_kind::cluster) look_at_cluster(page, e.length_pages);
         page += holds ? e.length_pages : 1;
       }
     });
+    if (no_memory_) return fail(errc::no_memory, "no volatile memory to relocate the stores of a pool");
+    std::ranges::sort(clusters_, {}, &cluster::page);
     return {};
   }
 
@@ -96,7 +102,28 @@ class page_relocation {
   [[nodiscard]] bool is_right(std::uint64_t page) const noexcept { return (right_[page / 64] >> page % 64 & 1) != 0; }
   [[nodiscard]] bool entry_of(std::uint64_t page, layout::page_entry& e) const noexcept {
     const std::uint64_t word = load_word(memory_, g_.entry_offset(page));
-    return word != 0 && entry_fault(word, page, g_, g_.size_pages, e) == nullptr;
+    if (word != 0) return entry_fault(word, page, g_, g_.size_pages, e) == nullptr;
+    const auto behind = std::ranges::upper_bound(clusters_, page, {}, &cluster::page);
+    if (behind == clusters_.begin() || !std::prev(behind)->has(page)) return false;
+    const cluster& c = *std::prev(behind);
+    const std::uint64_t inner = load_word(memory_, c.entry_offset(g_, page));
+    return inner != 0 && inner_entry_fault(inner, page, c, g_, e) == nullptr;
+  }
+  // Its runs, and where it lies.
+  void look_at_cluster(std::uint64_t page, std::uint64_t pages) noexcept try {
+    cluster c;
+    if (cluster_fault(memory_, g_, page, pages, c).what != nullptr) return;  // the check names it
+    each_inner_entry(
+        memory_, g_, c,
+        [&](std::uint64_t inner, const layout::page_entry& e, std::uint64_t) {
+          if (e.kind == layout::page_kind::run && e.length_pages > 1) runs_.begin(inner);
+          return true;
+        },
+        [](const damage&) {});
+    const std::lock_guard guard{clusters_lock_};
+    clusters_.push_back(c);
+  } catch (const std::bad_alloc&) {
+    no_memory_ = true;
   }
   // The extent or run of objects that the page belongs to; false: there is none.
   [[nodiscard]] bool find_head(std::uint64_t& page, layout::page_entry& e) const noexcept {
@@ -198,7 +225,10 @@ class page_relocation {
   pointer_plans plans_;
   mover to_;
   plan_finder finder_;
-  page_heads runs_;                   // of several pages, at open
+  page_heads runs_;                // of several pages, at open
+  std::mutex clusters_lock_;       // while parts of the page map are read
+  std::vector<cluster> clusters_;  // of object stores, at open; in order once all parts are read
+  std::atomic<bool> no_memory_{false};
   std::vector<std::uint64_t> right_;  // a bit a page
   std::atomic<std::uint64_t> done_{0};
   std::uint64_t from_ = 0;   // the page that is put right

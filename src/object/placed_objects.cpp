@@ -1,6 +1,7 @@
 #include "object/placed_objects.hpp"
 
 #include <algorithm>
+#include <new>
 
 namespace nvm::object {
 
@@ -18,7 +19,10 @@ status placed_objects::survey(unsigned threads) noexcept {
     const status s = survey_pages(first, std::min(first + share, g_.size_pages));
     if (!s) failed = s.error();
   });
-  if (failed == errc::ok) return {};
+  if (failed == errc::ok) {
+    std::ranges::sort(clusters_, {}, &cluster::page);
+    return {};
+  }
   // Once more here, since the sentence of a failure is its thread's.
   return survey_pages(0, g_.size_pages);
 }
@@ -31,20 +35,55 @@ status placed_objects::survey_pages(std::uint64_t first, std::uint64_t end) noex
     if (const char* what = entry_fault(word, page, g_, g_.size_pages, e)) {
       return fail(errc::corrupt, "page %lu: %s, at offset %lu: found %016lx", page, what, g_.entry_offset(page), word);
     }
-    heads_.begin(page);
-    if (!layout::transactional(e) || e.layout != layout::object_layout::typed) continue;
-    kind k = kind::run;
-    if (e.kind == page_kind::fine || e.kind == page_kind::coarse) {
-      if (status s = survey_extent(page, e.kind); !s) return s;
-      k = e.kind == page_kind::fine ? kind::fine : kind::coarse;
-    } else if (e.kind == page_kind::run) {
-      objects_.fetch_add(1, std::memory_order_relaxed);
-    } else {
-      continue;
-    }
-    kinds_[page].store(static_cast<std::uint8_t>(k), std::memory_order_relaxed);
+    const status done = e.kind == page_kind::cluster ? survey_cluster(page, e.length_pages) : survey_entry(page, e);
+    if (!done) return done;
   }
   return {};
+}
+
+status placed_objects::survey_entry(std::uint64_t page, const layout::page_entry& e) noexcept {
+  heads_.begin(page);
+  if (!layout::transactional(e) || e.layout != layout::object_layout::typed) return {};
+  kind k = kind::run;
+  if (e.kind == page_kind::fine || e.kind == page_kind::coarse) {
+    if (status s = survey_extent(page, e.kind); !s) return s;
+    k = e.kind == page_kind::fine ? kind::fine : kind::coarse;
+  } else if (e.kind == page_kind::run) {
+    objects_.fetch_add(1, std::memory_order_relaxed);
+  } else {
+    return {};
+  }
+  kinds_[page].store(static_cast<std::uint8_t>(k), std::memory_order_relaxed);
+  return {};
+}
+
+status placed_objects::survey_cluster(std::uint64_t page, std::uint64_t pages) noexcept try {
+  cluster c;
+  const auto damaged = [&](const damage& d) {
+    return fail(errc::corrupt, "cluster at page %lu: %s, at offset %lu: found %lx", page, d.what, d.offset, d.found);
+  };
+  if (const damage d = cluster_fault(base_, g_, page, pages, c); d.what != nullptr) return damaged(d);
+  heads_.begin(page);
+  status outcome;
+  each_inner_entry(
+      base_, g_, c,
+      [&](std::uint64_t inner, const layout::page_entry& e, std::uint64_t) {
+        outcome = survey_entry(inner, e);
+        return outcome.has_value();
+      },
+      [&](const damage& d) { outcome = damaged(d); });
+  if (!outcome) return outcome;
+  const std::lock_guard guard{clusters_lock_};
+  clusters_.push_back(c);
+  return {};
+} catch (const std::bad_alloc&) {
+  return fail(errc::no_memory, "no volatile memory for the clusters of object stores");
+}
+
+std::uint64_t placed_objects::entry_in_cluster(std::uint64_t page) const noexcept {
+  const auto behind = std::ranges::upper_bound(clusters_, page, {}, &cluster::page);
+  if (behind == clusters_.begin() || !std::prev(behind)->has(page)) return 0;
+  return load_word(base_, std::prev(behind)->entry_offset(g_, page));
 }
 
 status placed_objects::survey_extent(std::uint64_t page, page_kind k) noexcept {

@@ -9,6 +9,8 @@
 #include <atomic>
 #include <bit>
 #include <cstdint>
+#include <mutex>
+#include <vector>
 
 #include "object/mark_bits.hpp"
 #include "platform/platform.hpp"
@@ -58,7 +60,10 @@ class placed_objects {
   [[nodiscard]] std::uint64_t room_of(const found_object& o) const noexcept {
     std::uint64_t page = g_.page_of(o.header);
     kind k = kind_of(page);
-    if (k == kind::run) return (load_word(base_, g_.entry_offset(page)) & 0xFFFF'FFFF) << g_.page_shift;
+    if (k == kind::run) {
+      const std::uint64_t entry = load_word(base_, g_.entry_offset(page));
+      return ((entry != 0 ? entry : entry_in_cluster(page)) & 0xFFFF'FFFF) << g_.page_shift;
+    }
     if (k == kind::none) {
       page = round_down(page, layout::coarse_extent_pages);
       k = kind::coarse;
@@ -86,6 +91,23 @@ class placed_objects {
     each_of(first, end, [](std::uint64_t) { return ~std::uint64_t{0}; }, visit);
   }
   [[nodiscard]] std::uint64_t units() const noexcept { return g_.size_pages; }  // which `first` and `end` count
+
+  // ---- object stores ----
+
+  // Calls visit(offset of a payload) for the root of each store that has one.
+  template <class Visit>
+  void each_root_of_stores(Visit&& visit) const {
+    for (const cluster& c : clusters_) {
+      const std::uint64_t root =
+          load_word(base_, cluster_word_at(g_, c.page, offsetof(layout::cluster_header, root))) & checked_mask;
+      if (c.first && root != 0) visit(root);
+    }
+  }
+  // Marks what has no mark and lies in a store.
+  void keep_objects_of_stores() noexcept {
+    for (const cluster& c : clusters_)
+      each_unmarked(c.page, c.end(), [this](const found_object& o) { marks_.set(o.mark); });
+  }
 
   [[nodiscard]] std::uint64_t objects() const noexcept { return objects_.load(std::memory_order_relaxed); }
 
@@ -150,6 +172,10 @@ class placed_objects {
   // Part of survey(); false: `outcome` says why.
   [[nodiscard]] status survey_pages(std::uint64_t first, std::uint64_t end) noexcept;
   [[nodiscard]] status survey_extent(std::uint64_t page, layout::page_kind k) noexcept;
+  [[nodiscard]] status survey_entry(std::uint64_t page, const layout::page_entry& e) noexcept;
+  [[nodiscard]] status survey_cluster(std::uint64_t page, std::uint64_t pages) noexcept;
+  // The entry of a run in the map of a cluster; 0: there is none.
+  [[nodiscard]] std::uint64_t entry_in_cluster(std::uint64_t page) const noexcept;
 
   const std::byte* base_;
   geometry g_;
@@ -158,6 +184,8 @@ class placed_objects {
   page_heads heads_;
   mark_bits marks_;
   std::atomic<std::uint64_t> objects_{0};
+  std::mutex clusters_lock_;       // while parts are surveyed
+  std::vector<cluster> clusters_;  // of object stores, in the order of their pages once all parts are
 };
 
 }  // namespace nvm::object

@@ -7,6 +7,7 @@
 #include <limits>
 
 #include "space/mend_alignment.hpp"
+#include "space/mend_clusters.hpp"
 
 namespace nvm {
 namespace {
@@ -25,7 +26,24 @@ class mender {
 
   mend_summary all() {
     for (std::uint64_t page = 0; page < g_.size_pages;) page += entry_of(page);
+    const auto put = [this](std::uint64_t at, std::uint64_t word, const char* what, bool certain) {
+      certain ? put_word(at, word, what) : keep_word(at, word, what);
+    };
+    const auto no_way = [this](std::uint64_t at, const char* what) { cannot(at, what, word_at(at)); };
+    cluster_mender stores{base_, g_, put, no_way};
+    stores.mend_headers();
     for (std::uint64_t page = 0; page < g_.size_pages;) page += contents_of(page);
+    for (const cluster& c : stores.all()) {
+      in_ = &c;
+      for (std::uint64_t page = c.page; page < c.end();) page += entry_of(page);
+      for (std::uint64_t page = c.page; page < c.end();) page += contents_of(page);
+      for (std::uint64_t page = c.end(); page < c.page + c.room; ++page) {
+        const std::uint64_t at = place_of(page);
+        if (word_at(at) != 0) put_word(at, 0, "entry of a cluster's map behind the cluster");
+      }
+    }
+    in_ = nullptr;
+    stores.mend_lists();
     beyond();
     return summary_;
   }
@@ -46,6 +64,12 @@ class mender {
     std::memcpy(base_ + at, &word, sizeof word);
     tell({.how = mending::mended, .offset = at, .what = what, .found = found, .made = word});
   }
+  // One that may have been another.
+  void keep_word(std::uint64_t at, std::uint64_t word, const char* what) {
+    const std::uint64_t found = word_at(at);
+    std::memcpy(base_ + at, &word, sizeof word);
+    tell({.how = mending::kept, .offset = at, .what = what, .found = found, .made = word});
+  }
   [[nodiscard]] std::uint64_t word_at(std::uint64_t at) const noexcept { return load_word(base_, at); }
   [[nodiscard]] layout::object_header header_at(std::uint64_t at) const noexcept {
     layout::object_header h;
@@ -53,11 +77,18 @@ class mender {
     return h;
   }
   [[nodiscard]] std::uint64_t sealed(std::uint64_t page, const page_entry& e) const noexcept {
-    return seal_word(layout::pack(e), word_seed(g_.entry_offset(page)));
+    return seal_word(layout::pack(e), word_seed(place_of(page)));
+  }
+  // Of the page map, or of the map of the cluster that is being mended.
+  [[nodiscard]] std::uint64_t place_of(std::uint64_t page) const noexcept {
+    return in_ == nullptr ? g_.entry_offset(page) : in_->entry_offset(g_, page);
+  }
+  [[nodiscard]] const char* fault_of(std::uint64_t word, std::uint64_t page, page_entry& e) const noexcept {
+    return in_ == nullptr ? entry_fault(word, page, g_, g_.size_pages, e) : inner_entry_fault(word, page, *in_, g_, e);
   }
   // The entry, if it holds and is one.
   [[nodiscard]] bool entry_at(std::uint64_t page, page_entry& e) const noexcept {
-    return entry_fault(word_at(g_.entry_offset(page)), page, g_, g_.size_pages, e) == nullptr;
+    return fault_of(word_at(place_of(page)), page, e) == nullptr;
   }
 
   // ---- page map ----
@@ -65,11 +96,12 @@ class mender {
   // Whether what lies in the pages is what the entry says, of one whose contents can tell.
   [[nodiscard]] bool content_agrees(std::uint64_t page, const page_entry& e) const noexcept {
     const std::uint64_t at = g_.page_offset(page);
+    if (e.kind == page_kind::cluster) return identified_cluster(base_, g_, page).length_pages != 0;
     if (e.kind != page_kind::run) return word_at(at) == extent_identity_word(at, e.kind);
     return fits(header_at(at), at, e.length_pages, g_.page_bytes());
   }
   [[nodiscard]] static bool content_tells(const page_entry& e) noexcept {
-    return e.kind == page_kind::fine || e.kind == page_kind::coarse ||
+    return e.kind == page_kind::fine || e.kind == page_kind::coarse || e.kind == page_kind::cluster ||
            (e.kind == page_kind::run && e.layout == layout::object_layout::typed && layout::transactional(e));
   }
   // No page after the first has an entry that holds and is not zero.
@@ -108,6 +140,7 @@ class mender {
     if (is_typed_extent(page, page_kind::coarse, layout::coarse_extent_pages)) {
       return {layout::coarse_extent_pages, 0, page_kind::coarse, typed, {}};
     }
+    if (const page_entry e = identified_cluster(base_, g_, page); in_ == nullptr && e.length_pages != 0) return e;
     const std::uint64_t at = g_.page_offset(page);
     const layout::object_header h = header_at(at);
     const std::uint64_t pages = ceil_div(layout::object_size(h) + sizeof h, g_.page_bytes());
@@ -125,7 +158,7 @@ class mender {
   void offer(choice& best, std::uint64_t page, std::uint64_t found, std::uint64_t word, bool by_content) const {
     if (best.word == word && best.distance != std::numeric_limits<int>::max()) return;
     page_entry e;
-    if (entry_fault(word, page, g_, g_.size_pages, e) != nullptr) return;
+    if (fault_of(word, page, e) != nullptr) return;
     if (word != 0 && (!pages_are_free(page, e) || (content_tells(e) && !content_agrees(page, e)))) return;
     const int distance = std::popcount(found ^ word);
     if (distance == best.distance) best.ambiguous = true;
@@ -172,7 +205,7 @@ class mender {
 
   // Returns the number of pages to go on by.
   std::uint64_t entry_of(std::uint64_t page) {
-    const std::uint64_t at = g_.entry_offset(page);
+    const std::uint64_t at = place_of(page);
     page_entry e;
     if (!entry_at(page, e)) {
       const std::uint64_t found = word_at(at);
@@ -191,7 +224,7 @@ class mender {
   // Two entries that name the same pages: one of them is wrong.
   std::uint64_t inner_entries(std::uint64_t page, page_entry e) {
     for (std::uint64_t inner = page + 1; inner < page + e.length_pages; ++inner) {
-      const std::uint64_t at = g_.entry_offset(inner);
+      const std::uint64_t at = place_of(inner);
       if (word_at(at) == 0) continue;
       page_entry other;
       const bool holds = entry_at(inner, other);
@@ -207,7 +240,7 @@ class mender {
           layout::object_header_holds(h, g_.page_offset(page))) {
         page_entry shorter = e;
         shorter.length_pages = static_cast<std::uint32_t>(pages);
-        put_word(g_.entry_offset(page), sealed(page, shorter), "page map entry reaches into the pages of another");
+        put_word(place_of(page), sealed(page, shorter), "page map entry reaches into the pages of another");
         return pages;
       }
       cannot(at, "two page map entries name the same pages", word_at(at));
@@ -546,7 +579,8 @@ class mender {
   std::byte* base_;
   const geometry& g_;
   const std::function<void(const mended_place&)>& tell_;
-  bool typed_ = true;  // objects of the extent at hand have headers
+  bool typed_ = true;            // objects of the extent at hand have headers
+  const cluster* in_ = nullptr;  // whose map is being mended; nullptr: the page map is
   mend_summary summary_;
 };
 

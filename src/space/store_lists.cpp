@@ -36,6 +36,7 @@ bool store_lists::in_work(const std::byte* base, const geometry& g, const found&
 }
 
 void store_lists::check(const std::byte* base, const geometry& g, const std::function<void(const damage&)>& report) {
+  for (found& f : all_) f.listed = false;
   std::vector<std::uint32_t> numbers;
   for (const found& f : all_) {
     if (!f.what.first) continue;

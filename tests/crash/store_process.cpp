@@ -1,0 +1,148 @@
+#include <cstdlib>
+#include <cstring>
+
+#include "engine/heap_engine.hpp"
+#include "image_process.hpp"
+#include "media/memory_device.hpp"
+#include "store_player.hpp"
+
+namespace nvm::tests {
+namespace {
+
+using explore::machine;
+
+class machine_stack final : public engines::plain_stack {
+ public:
+  explicit machine_stack(machine& m) noexcept : medium_{m.media()} {}
+  recorder<ordered_media>& top() noexcept { return medium_; }
+  static result<std::unique_ptr<engines::structure_side>> open_structures(std::byte*, structure_pages&) noexcept {
+    return fail(errc::engine, "none here");
+  }
+  static result<std::unique_ptr<engines::region_side>> open_regions(std::byte*, structure_pages&,
+                                                                    engines::region_wishes) noexcept {
+    return fail(errc::engine, "none here");
+  }
+
+ private:
+  recorder<ordered_media>& medium_;
+};
+
+class image_stack final : public engines::plain_stack {
+ public:
+  explicit image_stack(std::unique_ptr<image_process> p) noexcept : process_{std::move(p)} {}
+  image_media& top() noexcept { return *process_->medium; }
+  status close() noexcept { return process_->medium->close(); }
+  static result<std::unique_ptr<engines::structure_side>> open_structures(std::byte*, structure_pages&) noexcept {
+    return fail(errc::engine, "none here");
+  }
+  static result<std::unique_ptr<engines::region_side>> open_regions(std::byte*, structure_pages&,
+                                                                    engines::region_wishes) noexcept {
+    return fail(errc::engine, "none here");
+  }
+
+ private:
+  std::unique_ptr<image_process> process_;
+};
+
+class opened final : public store_process {
+ public:
+  opened(pool_file::pointer file, std::byte* base, image_media* image)
+      : file_{std::move(file)}, base_{base}, image_{image} {}
+  template <template <class> class Engine, class Stack>
+  status start(std::unique_ptr<Stack> on, unsigned lanes) {
+    auto e = engines::start<Stack, Engine>(std::move(on), *file_, lanes);
+    if (!e) return e.error();
+    engine_ = std::move(*e);
+    return {};
+  }
+  engines::engine& engine() noexcept override { return *engine_; }
+  std::byte* base() noexcept override { return base_; }
+  status checkpoint() override {
+    if (image_ != nullptr) return image_->checkpoint_step();
+    return {};
+  }
+
+ private:
+  pool_file::pointer file_;
+  std::byte* base_;
+  image_media* image_;
+  std::unique_ptr<engines::engine> engine_;
+};
+
+layout::superblock superblock_for(store_ground on) {
+  superblock_request r;
+  r.shape.page_shift = 10;
+  r.shape.size_pages = 72;
+  r.shape.capacity_pages = 72;
+  if (on == store_ground::ssd) {
+    r.shape.ring_bytes = 32 * 1024;
+  } else {
+    r.shape.lane_count = 2;
+    r.shape.lane_bytes = on == store_ground::redo ? 4096 : 1024;
+  }
+  r.medium = on == store_ground::ssd ? NVM_MEDIUM_SSD : NVM_MEDIUM_SHM;
+  r.engine = on == store_ground::redo ? NVM_ENGINE_REDO : NVM_ENGINE_UNDO;
+  for (unsigned i = 0; i < 16; ++i) r.uuid[i] = static_cast<std::uint8_t>(i * 7 + 1);
+  const auto sb = make_superblock(r);
+  if (!sb) std::abort();
+  return *sb;
+}
+
+}  // namespace
+
+const char* name_of(store_ground g) noexcept {
+  return g == store_ground::undo ? "undo" : g == store_ground::redo ? "redo" : "ssd";
+}
+
+std::vector<std::byte> new_store_image(store_ground on) {
+  const layout::superblock sb = superblock_for(on);
+  std::vector<std::byte> bytes(round_up(geometry_of(sb).capacity_bytes(), sector_bytes));
+  format_image(bytes.data(), sb);
+  if (on != store_ground::ssd) return bytes;
+  memory_device file{std::move(bytes)};
+  if (!format_ring(file, ring_of(sb))) std::abort();
+  return file.content();
+}
+
+std::unique_ptr<store_process> open_store_process(machine& m, store_ground on) {
+  if (on == store_ground::ssd) {
+    auto process = std::make_unique<image_process>(m);
+    if (!process->open(m)) return nullptr;
+    auto file = pool_file::in_memory(process->view.get(), process->superblock);
+    if (!file) return nullptr;
+    auto p = std::make_unique<opened>(std::move(*file), process->view.get(), process->medium.get());
+    constexpr unsigned lanes = 2;
+    if (!p->start<tx::undo_engine>(std::make_unique<image_stack>(std::move(process)), lanes)) return nullptr;
+    return p;
+  }
+  const auto sb = pick_superblock(m.base(), m.size());
+  if (!sb) return nullptr;
+  auto file = pool_file::in_memory(m.base(), *sb);
+  if (!file) return nullptr;
+  auto p = std::make_unique<opened>(std::move(*file), m.base(), nullptr);
+  auto stack = std::make_unique<machine_stack>(m);
+  const status s = on == store_ground::redo ? p->start<tx::redo_engine>(std::move(stack), sb->lane_count)
+                                            : p->start<tx::undo_engine>(std::move(stack), sb->lane_count);
+  if (!s) return nullptr;
+  return p;
+}
+
+status recover_stores(machine& m, store_ground on) {
+  const auto sb = pick_superblock(m.base(), m.size());
+  if (!sb) return sb.error();
+  if (on == store_ground::ssd) {
+    explore::device device{m};
+    const auto replayed = replay(device, ring_of(*sb));
+    return replayed ? status{} : status{replayed.error()};
+  }
+  tx::recovery_report report;
+  if (on == store_ground::redo) {
+    std::uint64_t used = 0;
+    return tx::recover_redo(m.media(), m.base(), geometry_of(*sb), tx::pool_key(sb->uuid), log::validation::checksum,
+                            report, used);
+  }
+  return tx::recover(m.media(), m.base(), geometry_of(*sb), tx::pool_key(sb->uuid), report,
+                     [](unsigned, std::uint64_t, std::uint32_t) {});
+}
+
+}  // namespace nvm::tests
