@@ -48,6 +48,11 @@ void stores_come_and_go(store_player& p) {
 void a_store_grows_in_place(store_player& p) {
   make(p, 1);
   p.attach(1);
+  // What one thread made the store grow by, and does not take, another does.
+  p.begin(0);
+  p.put(1, 4300, 0x11, 0);
+  p.abort(0);
+  p.one(1, 4300, 0x12, 1);
   for (std::uint8_t i = 0; i < 9; ++i) p.one(1, 230, i, i % 2);
   p.one(1, 700, 0x55);
 }
@@ -183,19 +188,46 @@ void who_grows_and_shrinks_is_killed(store_player& p) {
   p.attach(1);
   p.one(1, 100, 0x11);
   block(p);
-  for (unsigned point = 1; point < 60; point += 3) {
+  // A run that needs another cluster.
+  for (unsigned point = 1; point < 20; ++point) {
     const bool killed = p.killed(point, [&] {
       p.begin(1);
-      p.put(1, 4300 + 1024 * (point % 5), 0x12, 1);
+      p.put(1, 9000, 0x12, 1);
       p.abort(1);
-      p.trim(1);
     });
     if (!killed) break;
     p.attach(1);
-    const std::uint64_t at = p.one(1, 4300, 0x13);
-    if (at != 0) p.one_free(at, 1);
     p.trim(1);
   }
+  p.trim(1);
+  // The same, taken out again.
+  for (unsigned point = 1; point < 20; ++point) {
+    p.begin(1);
+    p.put(1, 9000, 0x13, 1);
+    p.abort(1);
+    if (!p.killed(point, [&] { p.trim(1); })) break;
+    p.attach(1);
+    p.one(1, 40, 0x14);
+  }
+}
+
+// The same of an extent: the next process finds it, and has an object in it.
+void who_makes_an_extent_is_killed(store_player& p) {
+  make(p, 1);
+  block(p);
+  p.attach(1);
+  for (unsigned point = 1; point < 20; ++point) {
+    const bool killed = p.killed(point, [&] {
+      p.begin(1);
+      p.put(1, 100, 0x12, 1);
+      p.abort(1);
+    });
+    if (!killed) break;
+    p.attach(1);
+    p.one_free(p.one(1, 100, 0x13), 1);
+    p.trim(1);
+  }
+  p.one(1, 100, 0x15, 1);
 }
 
 }  // namespace
@@ -211,6 +243,7 @@ const std::vector<store_story>& store_stories() {
       {"transactions meet in a store", transactions_meet_in_a_store},
       {"a store page is logged, freed and reused", a_store_page_is_logged_freed_and_reused},
       {"who grows and shrinks is killed", who_grows_and_shrinks_is_killed, true, false},
+      {"who makes an extent is killed", who_makes_an_extent_is_killed, true, false},
   };
   return all;
 }
