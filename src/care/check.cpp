@@ -96,6 +96,13 @@ void check_features(const pool_file& file, std::uint64_t aligned, findings& f) n
         "features of the pool: found %08x, without the bit %x of the %lu aligned objects that it has",
         file.superblock().features_incompat, layout::feature_aligned, aligned);
 }
+// The same of object stores.
+void check_store_feature(const pool_file& file, std::uint64_t clusters, findings& f) noexcept {
+  if (clusters == 0 || file.has_feature(layout::feature_stores)) return;
+  f.add(file.geometry().superblock_at(0) + offsetof(layout::superblock, features_incompat),
+        "features of the pool: found %08x, without the bit %x of the %lu clusters of object stores that it has",
+        file.superblock().features_incompat, layout::feature_stores, clusters);
+}
 void check_ring_headers(const std::byte* base, const layout::superblock& sb, findings& f) noexcept {
   const layout::ring_place place{sb.log_offset, sb.log_bytes};
   for (unsigned copy = 0; copy < 2; ++copy) {
@@ -387,6 +394,7 @@ class pool_check {
     telling.progress = [this](std::uint64_t pages) { tell(walk_begin + pages); };
     (void)check_space(file_.base(), shape_, telling, space_);
     check_features(file_, space_.aligned, found_);
+    check_store_feature(file_, space_.clusters, found_);
     check_numbers(file_, space_.numbered, found_);
     if (!named.root_found)
       found_.add(root_word_at(shape_, 0), "root: found offset %lu, expected one inside an object", root_);
@@ -464,12 +472,14 @@ class pool_check {
     sum_.pages = space_.pages;
     sum_.damaged_pages = space_.damaged_pages;
     sum_.free_pages = space_.free_pages;
-    sum_.run_pages = space_.run_pages;
-    sum_.extent_pages =
-        space_.fine_extents * layout::fine_extent_pages + space_.coarse_extents * layout::coarse_extent_pages;
+    // Those of object stores, too; pages of their clusters that hold no object go with the structures'.
+    sum_.run_pages = space_.run_pages + space_.store_run_pages;
+    sum_.extent_pages = space_.fine_extents * layout::fine_extent_pages +
+                        space_.coarse_extents * layout::coarse_extent_pages + space_.store_extent_pages;
+    const std::uint64_t of_clusters = space_.cluster_pages - space_.store_run_pages - space_.store_extent_pages;
     // A structure's pages are the log's where everything is in the log.
     sum_.log_pages = space_.log_pages + (is_log_ ? space_.structure_pages : 0);
-    sum_.structure_pages = is_log_ ? 0 : space_.structure_pages;
+    sum_.structure_pages = (is_log_ ? 0 : space_.structure_pages) + of_clusters;
     sum_.structure_nodes = space_.structure_nodes;
     sum_.objects = space_.objects - untyped_;
     sum_.object_bytes = space_.payload_bytes;

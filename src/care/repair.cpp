@@ -228,9 +228,13 @@ class repairer {
 
   // A library that does not know what is in the pool must not open it.
   void add_missing_features() {
-    if (report_.aligned == 0 || (sb_.features_incompat & layout::feature_aligned) != 0) return;
-    sb_.features_incompat |= layout::feature_aligned;
-    note(mending::mended, offsetof(layout::superblock, features_incompat), "features: the bit of aligned objects");
+    const auto add = [this](std::uint64_t have, std::uint32_t bit, const char* what) {
+      if (have == 0 || (sb_.features_incompat & bit) != 0) return;
+      sb_.features_incompat |= bit;
+      note(mending::mended, offsetof(layout::superblock, features_incompat), what);
+    };
+    add(report_.aligned, layout::feature_aligned, "features: the bit of aligned objects");
+    add(report_.clusters, layout::feature_stores, "features: the bit of object stores");
   }
   void write_superblocks() {
     ordered_media nothing;

@@ -104,6 +104,7 @@ void repair_image::count_aligned() {
   space_summary space;
   (void)check_space(base_, g_, nullptr, space);
   report_.aligned = space.aligned;
+  report_.clusters = space.clusters;
 }
 
 void repair_image::compare_objects() {

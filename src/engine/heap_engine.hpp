@@ -131,8 +131,6 @@ class heap_engine final : public engine {
   }
 
   result<int> each(int (*visit)(void*, const object_facts&), void* argument) noexcept override {
-    const auto opened = stores_->open_all();
-    if (!opened) return opened.error();
     int answer = 0;
     std::uint64_t damaged = 0;
     status s = heap_.places().for_each_object([&](std::uint64_t offset, std::uint64_t bytes, layout::object_layout l) {

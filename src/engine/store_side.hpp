@@ -12,7 +12,6 @@
 
 #include <cstdint>
 #include <functional>
-#include <memory>
 #include <vector>
 
 #include "base/base.hpp"
@@ -147,9 +146,6 @@ class store_side {
   // it returns false; no transaction is open.  errc::corrupt: some metadata could not be read, the rest was visited.
   using object_visitor = std::function<bool(std::uint64_t payload, std::uint64_t bytes, std::uint32_t type)>;
   [[nodiscard]] virtual status each_object(std::uint64_t page, const object_visitor& visit) noexcept = 0;
-  // For a walk over all objects of the pool: nullptr where nothing is protected, else what keeps the pages of all stores
-  // open until it goes.  errc::no_memory.
-  [[nodiscard]] virtual result<std::shared_ptr<void>> open_all() noexcept = 0;
   // Gives empty extents, clusters and the free pages at the ends of clusters back to the pool.  True if there were any.
   [[nodiscard]] virtual bool trim(open_store& s) noexcept = 0;
 

@@ -254,23 +254,6 @@ class pool_stores final : public store_side {
     });
     return s ? damaged : s;
   }
-  result<std::shared_ptr<void>> open_all() noexcept override try {
-    if (keeper_ == nullptr) return std::shared_ptr<void>{};
-    auto all = std::make_shared<access>(keeper_);
-    const geometry g = sizes();
-    for (std::uint64_t page = 0; page < g.size_pages;) {
-      const std::uint64_t entry = load_word(on_.base, g.entry_offset(page));
-      layout::page_entry e;
-      const bool holds = entry != 0 && entry_fault(entry, page, g, g.size_pages, e) == nullptr;
-      if (holds && e.kind == layout::page_kind::cluster) {
-        all->open(g.page_offset(page), std::uint64_t{e.length_pages} << g.page_shift, true);
-      }
-      page += holds ? e.length_pages : 1;
-    }
-    return std::shared_ptr<void>{std::move(all)};
-  } catch (const std::bad_alloc&) {
-    return fail(errc::no_memory, "no volatile memory to open the stores of a pool");
-  }
   bool trim(open_store& s) noexcept override { return on_.stores.trim(s); }
   void keep_with(store_keeper* keeper) noexcept override { keeper_ = keeper; }
 

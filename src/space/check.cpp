@@ -101,9 +101,10 @@ class walk {
           used += of.length_pages;
           if (of.kind == page_kind::run) {
             ++summary_.store_runs;
+            summary_.store_run_pages += of.length_pages;
             object(g_.page_offset(inner), of.length_pages, g_.page_bytes(), of.layout);
           } else {
-            ++summary_.store_extents;
+            summary_.store_extent_pages += of.length_pages;
             extent(inner, of);
           }
           return true;

@@ -32,7 +32,8 @@ struct space_summary {
   std::uint64_t clusters = 0;         // of these, each a run of the page map
   std::uint64_t cluster_pages = 0;    // all of their pages, of which these are
   std::uint64_t store_runs = 0;
-  std::uint64_t store_extents = 0;
+  std::uint64_t store_run_pages = 0;
+  std::uint64_t store_extent_pages = 0;
   std::uint64_t store_free_pages = 0;
   std::uint64_t damaged_pages = 0;  // entry of the page map fails; with all other pages these are all pages
   std::uint64_t objects = 0;

@@ -1,6 +1,7 @@
 #include "space/mend_clusters.hpp"
 
 #include <algorithm>
+#include <bit>
 #include <utility>
 
 #include "space/mend.hpp"
@@ -36,15 +37,29 @@ std::uint64_t cluster_mender::content(std::uint64_t page, std::size_t at) const 
   return holds(page, at) ? load_word(base_, cluster_word_at(g_, page, at)) & checked_mask : 0;
 }
 
-std::uint64_t cluster_mender::mend_word(std::uint64_t page, std::size_t at, const char* what, std::uint64_t made) {
-  if (holds(page, at)) return content(page, at);
+template <class CanBe>
+std::uint64_t cluster_mender::mend_word(std::uint64_t page, std::size_t at, const char* what, std::uint64_t made,
+                                        CanBe&& can_be) {
   const std::uint64_t offset = cluster_word_at(g_, page, at);
-  if (const std::uint64_t word = corrected_word(load_word(base_, offset), word_seed(offset)); word != 0) {
+  const std::uint64_t found = load_word(base_, offset);
+  if (holds(page, at) && can_be(content(page, at))) return content(page, at);
+  // A word of zeros has no check that could tell.
+  const bool was_zero = std::popcount(found) == 1 && can_be(0);
+  const std::uint64_t word = was_zero ? 0 : corrected_word(found, word_seed(offset));
+  if (was_zero || (word != 0 && can_be(word & checked_mask))) {
     put_(offset, word, what, true);
     return word & checked_mask;
   }
   put_(offset, seal_word(made, word_seed(offset)), what, false);
   return made;
+}
+void cluster_mender::mend_link(std::uint64_t page, std::size_t at, const char* what) {
+  (void)mend_word(page, at, what, 0, [this](std::uint64_t to) {
+    return to == 0 || (g_.in_data(to, g_.page_bytes()) && (to - g_.data_offset) % g_.page_bytes() == 0);
+  });
+}
+void cluster_mender::mend_number(std::uint64_t page, std::size_t at, const char* what, unsigned bits) {
+  (void)mend_word(page, at, what, 0, [bits](std::uint64_t n) { return n >> bits == 0; });
 }
 
 void cluster_mender::mend_zeros(std::uint64_t page, std::size_t from, std::size_t to) {
@@ -77,30 +92,35 @@ std::uint64_t cluster_mender::number_by_list(std::uint64_t page) const noexcept 
 
 void cluster_mender::mend_words(std::uint64_t page, std::uint64_t pages) {
   // The smallest that has room for the pages: the cluster grows no more.
-  const std::uint64_t room = mend_word(page, offsetof(cluster_header, room), "room of a cluster's map", pages);
+  const std::uint64_t room = mend_word(
+      page, offsetof(cluster_header, room), "room of a cluster's map", pages,
+      [&](std::uint64_t n) { return n >= pages && n <= std::max(2 * g_.capacity_pages, layout::cluster_room_min); });
   const bool says = content(page, offsetof(cluster_header, created)) != 0 ||
                     content(page, offsetof(cluster_header, owner_mode)) != 0 ||
                     content(page, offsetof(cluster_header, head)) != 0;
-  const std::uint64_t identity = mend_word(page, offsetof(cluster_header, identity), "identity of a cluster",
-                                           layout::cluster_identity |
-                                               layout::cluster_header_pages(std::max(room, pages), g_.page_shift)
-                                                   << layout::cluster_header_pages_shift |
-                                               (says && !is_led_to(page) ? layout::cluster_is_first : 0));
-  (void)mend_word(page, offsetof(cluster_header, number), "number of a cluster's store", number_by_list(page));
-  (void)mend_word(page, offsetof(cluster_header, next), "link of a cluster", 0);
+  const std::uint64_t kind = layout::cluster_identity | layout::cluster_header_pages(room, g_.page_shift)
+                                                            << layout::cluster_header_pages_shift;
+  const std::uint64_t identity =
+      mend_word(page, offsetof(cluster_header, identity), "identity of a cluster",
+                kind | (says && !is_led_to(page) ? layout::cluster_is_first : 0),
+                [&](std::uint64_t found) { return (found & ~layout::cluster_is_first) == kind; });
+  (void)mend_word(page, offsetof(cluster_header, number), "number of a cluster's store", number_by_list(page),
+                  [](std::uint64_t n) { return n != 0 && n >> 32 == 0; });
+  mend_link(page, offsetof(cluster_header, next), "link of a cluster");
   mend_zeros(page, offsetof(cluster_header, reserved0), offsetof(cluster_header, head));
   if ((identity & layout::cluster_is_first) == 0) {
     mend_zeros(page, offsetof(cluster_header, head), sizeof(cluster_header));
     return;
   }
-  (void)mend_word(page, offsetof(cluster_header, head), "head of a store's clusters", 0);
-  (void)mend_word(page, offsetof(cluster_header, in_work), "cluster in work of a store", 0);
+  mend_link(page, offsetof(cluster_header, head), "head of a store's clusters");
+  mend_link(page, offsetof(cluster_header, in_work), "cluster in work of a store");
   mend_zeros(page, offsetof(cluster_header, reserved1), offsetof(cluster_header, root));
-  (void)mend_word(page, offsetof(cluster_header, root), "root of a store", 0);
-  (void)mend_word(page, offsetof(cluster_header, owner_mode), "owner and mode of a store", 0);
-  (void)mend_word(page, offsetof(cluster_header, group), "group of a store", 0);
-  (void)mend_word(page, offsetof(cluster_header, quota_pages), "quota of a store", 0);
-  (void)mend_word(page, offsetof(cluster_header, created), "creation time of a store", 0);
+  (void)mend_word(page, offsetof(cluster_header, root), "root of a store", 0,
+                  [this](std::uint64_t at) { return at == 0 || g_.in_data(at, 1); });
+  mend_number(page, offsetof(cluster_header, owner_mode), "owner and mode of a store", 48);
+  mend_number(page, offsetof(cluster_header, group), "group of a store", 32);
+  mend_number(page, offsetof(cluster_header, quota_pages), "quota of a store", checked_bits);
+  mend_number(page, offsetof(cluster_header, created), "creation time of a store", 40);
   mend_zeros(page, offsetof(cluster_header, reserved2), sizeof(cluster_header));
 }
 

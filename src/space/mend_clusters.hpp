@@ -34,8 +34,12 @@ class cluster_mender {
 
  private:
   void mend_words(std::uint64_t page, std::uint64_t pages);
-  // The content; `made`: what it becomes where no bit tells.
-  std::uint64_t mend_word(std::uint64_t page, std::size_t at, const char* what, std::uint64_t made);
+  // The content of a word that can_be(content); `made`: what it becomes where no bit tells.
+  template <class CanBe>
+  std::uint64_t mend_word(std::uint64_t page, std::size_t at, const char* what, std::uint64_t made, CanBe&& can_be);
+  // Of one that leads to a page, or is zero; and of one of so many bits.
+  void mend_link(std::uint64_t page, std::size_t at, const char* what);
+  void mend_number(std::uint64_t page, std::size_t at, const char* what, unsigned bits);
   void mend_zeros(std::uint64_t page, std::size_t from, std::size_t to);
   [[nodiscard]] bool holds(std::uint64_t page, std::size_t at) const noexcept;
   [[nodiscard]] std::uint64_t content(std::uint64_t page, std::size_t at) const noexcept;

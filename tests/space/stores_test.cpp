@@ -1,7 +1,9 @@
 // Object stores in the space of a pool: clusters, growth, shrinking, attaching; and what replays must not touch.
 #include <random>
 #include <set>
+#include <thread>
 
+#include "space/mend.hpp"
 #include "test_pool.hpp"
 
 namespace nvm::testing {
@@ -35,9 +37,14 @@ open_store& attach(test_pool& pool, std::uint64_t page, bool read_only = false) 
 }
 
 // One object in a store, committed; its offset, or an error.
-result<std::uint64_t> put_in(test_pool& pool, open_store& store, std::uint64_t bytes, unsigned lane = 0) {
-  auto r = pool->reserve_in(store, lane, bytes, object_layout::raw);
+result<std::uint64_t> put_in(test_pool& pool, open_store& store, std::uint64_t bytes, unsigned lane = 0,
+                             object_layout l = object_layout::raw) {
+  auto r = pool->reserve_in(store, lane, bytes, l);
   if (!r) return r.error();
+  if (l == object_layout::typed) {
+    const auto h = layout::make_object_header(bytes - sizeof(layout::object_header), 7, r->offset);
+    std::memcpy(pool.base() + r->offset, &h, sizeof h);
+  }
   const std::uint64_t generation = pool.lanes().commit(lane, {r->set});
   pool->committed(*r, lane, generation);
   return r->offset;
@@ -324,6 +331,67 @@ TEST(stores, survive_every_replay) {
   }
 }
 
+// Threads allocate and free in two stores while a third comes and goes; another looks for objects everywhere.
+TEST(stores, are_used_by_threads_while_others_come_and_go) {
+  constexpr unsigned workers = 3;
+  constexpr int steps = 1500;
+  test_pool pool{test_geometry(4096, 4096, workers + 2)};
+  ASSERT_TRUE(pool.boot());
+  open_store* const busy[2] = {&attach(pool, make_store(pool, 1)), &attach(pool, make_store(pool, 2))};
+  const std::uint64_t guest_page = make_store(pool, 3);
+  std::vector<std::uint64_t> left[workers + 1];
+  std::atomic<bool> done{false};
+  std::vector<std::thread> threads;
+  for (unsigned lane = 0; lane < workers; ++lane) {
+    threads.emplace_back([&, lane] {
+      std::mt19937_64 random{lane + 1};
+      auto& mine = left[lane];
+      for (int i = 0; i < steps; ++i) {
+        if (mine.size() < 8 || random() % 2 == 0) {
+          const std::uint64_t bytes = random() % 16 == 0 ? random() % 40'000 + 1 : random() % 700 + 1;
+          const auto at = put_in(pool, *busy[random() % 2], bytes, lane);
+          ASSERT_TRUE(at) << last_message();
+          mine.push_back(*at);
+        } else {
+          std::swap(mine[random() % mine.size()], mine.back());
+          ASSERT_TRUE(drop(pool, mine.back(), lane)) << last_message();
+          mine.pop_back();
+        }
+        if (i % 300 == 299) (void)pool->trim(*busy[lane % 2]);
+      }
+    });
+  }
+  threads.emplace_back([&] {
+    auto& mine = left[workers];
+    for (int i = 0; i < 60; ++i) {
+      open_store& guest = attach(pool, guest_page);
+      for (int k = 0; k < 5; ++k) mine.push_back(*put_in(pool, guest, 50 + 1000 * k, workers));
+      while (mine.size() > 12) {
+        ASSERT_TRUE(drop(pool, mine.back(), workers)) << last_message();
+        mine.pop_back();
+      }
+      (void)pool->trim(guest);
+      ASSERT_TRUE(pool->detach(guest)) << last_message();
+    }
+  });
+  std::thread looking{[&] {
+    std::mt19937_64 random{99};
+    while (!done) {
+      const std::uint64_t at = pool.sizes().page_offset(random() % 4096) + random() % 4096;
+      (void)pool->find_around(at, object_layout::raw);
+    }
+  }};
+  for (std::thread& t : threads) t.join();
+  done = true;
+  looking.join();
+  std::set<std::uint64_t> expected;
+  for (const auto& list : left) expected.insert(list.begin(), list.end());
+  std::set<std::uint64_t> found;
+  for (const auto& [at, bytes] : pool.objects()) found.insert(at);
+  EXPECT_EQ(found, expected);
+  summary_of(pool);
+}
+
 // ---- damage --------------------------------------------------------------------------------------------------------
 
 class damaged_store : public ::testing::Test {
@@ -336,7 +404,8 @@ class damaged_store : public ::testing::Test {
     while (store.clusters().size() < 4) {
       // What follows a cluster is taken, so that it cannot grow.
       for (auto& c : store.clusters()) (void)pool_->take_free(pool_.sizes().page_offset(c.what().end()), 1);
-      ASSERT_TRUE(put_in(pool_, store, store.clusters().size() % 2 == 0 ? 1000 : 3 * page_bytes));
+      const std::uint64_t bytes = store.clusters().size() % 2 == 0 ? 1000 : 3 * page_bytes;
+      ASSERT_TRUE(put_in(pool_, store, bytes, 0, object_layout::typed));
     }
     ASSERT_TRUE(pool_->detach(store));
     const auto all = clusters_of(pool_.base(), pool_.sizes(), page_);
@@ -401,6 +470,79 @@ TEST_F(damaged_store, every_flipped_bit_of_a_header_is_found) {
   }
   EXPECT_TRUE(pool_.check());
 }
+// ---- mending (mend.hpp) ----
+
+class mended_store : public damaged_store {
+ protected:
+  // Objects are as they were, and the check finds nothing.
+  void expect_mended(const char* what) {
+    std::string cannot;
+    (void)mend_space(pool_.base(), pool_.sizes(), [&](const mended_place& p) {
+      if (p.how == mending::cannot) cannot += std::string{p.what} + " at " + std::to_string(p.offset) + "; ";
+    });
+    EXPECT_EQ(cannot, "") << what;
+    EXPECT_TRUE(pool_.check()) << what;
+    EXPECT_EQ(pool_.objects(), before_) << what;
+  }
+  void SetUp() override {
+    damaged_store::SetUp();
+    before_ = pool_.objects();
+    whole_.assign(pool_.base(), pool_.base() + pool_.sizes().size_bytes());
+  }
+  void restore() { std::memcpy(pool_.base(), whole_.data(), whole_.size()); }
+  std::map<std::uint64_t, std::uint64_t> before_;
+  std::vector<std::byte> whole_;
+};
+
+TEST_F(mended_store, with_one_flipped_bit_is_as_it_was) {
+  const geometry g = pool_.sizes();
+  std::mt19937_64 random{3};
+  for (const cluster& c : clusters_) {
+    const std::uint64_t begin = g.page_offset(c.page);
+    for (std::uint64_t bit = random() % 5; bit < layout::cluster_header_bytes(c.room) * 8; bit += 5) {
+      pool_.base()[begin + bit / 8] ^= std::byte{1} << bit % 8;
+      const mend_summary sum = mend_space(pool_.base(), g, nullptr);
+      EXPECT_EQ(sum.mended, 1U) << "bit " << bit << " of page " << c.page;
+      ASSERT_TRUE(std::equal(whole_.begin(), whole_.end(), pool_.base())) << "bit " << bit << " of page " << c.page;
+    }
+  }
+}
+TEST_F(mended_store, without_its_list_has_all_of_its_clusters) {
+  for (const std::uint64_t to : {std::uint64_t{0}, pool_.sizes().page_offset(clusters_[2].page)}) {
+    seal_at(word_at(0, offsetof(cluster_header, head)), to);
+    expect_mended("head");
+    restore();
+    seal_at(word_at(2, offsetof(cluster_header, next)), to);
+    expect_mended("next");
+    restore();
+  }
+}
+TEST_F(mended_store, loses_no_object_with_any_word_of_a_header) {
+  const std::uint64_t junk = 0x0102'0304'0506'0708;
+  for (std::size_t i = 0; i < clusters_.size(); ++i) {
+    for (std::size_t field = 0; field < sizeof(cluster_header); field += 8) {
+      std::memcpy(pool_.base() + word_at(i, field), &junk, sizeof junk);
+      expect_mended(("word " + std::to_string(field) + " of cluster " + std::to_string(i)).c_str());
+      restore();
+    }
+  }
+}
+TEST_F(mended_store, loses_no_object_with_any_entry) {
+  const geometry g = pool_.sizes();
+  const std::uint64_t junk = 0x0102'0304'0506'0708;
+  for (const cluster& c : clusters_) {
+    std::memcpy(pool_.base() + g.entry_offset(c.page), &junk, sizeof junk);
+    expect_mended(("page map entry of page " + std::to_string(c.page)).c_str());
+    restore();
+    for (std::uint64_t page = c.page + c.header_pages; page < c.end(); ++page) {
+      if (load_word(pool_.base(), c.entry_offset(g, page)) == 0) continue;
+      std::memcpy(pool_.base() + c.entry_offset(g, page), &junk, sizeof junk);
+      expect_mended(("entry of page " + std::to_string(page)).c_str());
+      restore();
+    }
+  }
+}
+
 // Whatever stands in a header: attach reads it, or says what is wrong.
 TEST_F(damaged_store, random_words_are_refused_or_harmless) {
   std::mt19937_64 random{11};
