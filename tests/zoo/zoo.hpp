@@ -72,6 +72,7 @@ std::span<const entry> recovery_entries();     // E: recovery, logs and replicas
 std::span<const entry> lifecycle_entries();    // E: creation, opening, upgrades, growth, closing
 std::span<const entry> file_entries();         // F: files, mappings, time
 std::span<const entry> device_entries();       // F: devices that fail, lie, or are full
+std::span<const entry> store_entries();        // F: object stores, their clusters and lists
 
 template <class T>
 T& image_of(machine& m) {
