@@ -4,8 +4,8 @@
 // (docs/design/031-stores.md).  Names, numbers that are not used twice, and who may do what are the business of the
 // catalogue above.
 //
-// Threads.  Any.  One store is created, attached, detached or dropped by one thread at a time, which the caller sees to;
-// whoever allocates in a store has it attached until that is done.
+// Threads.  Any.  One store is created, attached, detached or dropped by one thread at a time, which the caller sees
+// to; whoever allocates in a store has it attached until that is done.
 //
 // A store that is not attached may be protected against every access (store_keeper).
 #pragma once

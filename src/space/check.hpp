@@ -2,8 +2,8 @@
 // pool.
 //
 // Looked at: every page map entry and its neighbours; identity, allocation words and length bytes of every extent; the
-// header of every typed object; the map of every cluster, and that each is in the list of its store.  Objects may neither
-// overlap nor leave their extent or run.
+// header of every typed object; the map of every cluster, and that each is in the list of its store.  Objects may
+// neither overlap nor leave their extent or run.
 #pragma once
 
 #include <cstdint>

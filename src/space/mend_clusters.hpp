@@ -1,7 +1,7 @@
 // Mends the headers of clusters of object stores and the lists that lead through them (mend.hpp).
 //
 // A word in which one bit has changed is put right by its check.  Beyond that: header pages follow from the room of the
-// map, a number from the cluster that leads here or to which this one leads, and lists from the numbers of all clusters.
+// map, a number from the cluster that leads here or to which this one leads, lists from the numbers of all clusters.
 // What a store says of itself alone (root, rights, quota) is nothing afterwards where nothing of it can be read.
 #pragma once
 
@@ -14,8 +14,8 @@
 
 namespace nvm {
 
-// The entry of a cluster whose identity, room and number hold at `page`, as long as its map says that it is used; length
-// 0: there is none.
+// The entry of a cluster whose identity, room and number hold at `page`, as long as its map says that it is used;
+// length 0: there is none.
 [[nodiscard]] layout::page_entry identified_cluster(const std::byte* base, const geometry& g,
                                                     std::uint64_t page) noexcept;
 

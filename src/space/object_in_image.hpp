@@ -5,6 +5,7 @@
 #include <bit>
 #include <cstdint>
 
+#include "space/cluster_image.hpp"
 #include "space/extent_image.hpp"
 #include "space/page_map.hpp"
 
@@ -37,6 +38,31 @@ struct object_room {
   return {};
 }
 
+// Of the entry `e` of page `head`, the object that has the place.
+[[nodiscard]] inline object_room object_in_entry(const std::byte* base, const geometry& g, std::uint64_t head,
+                                                 const layout::page_entry& e, std::uint64_t place) noexcept {
+  const std::uint64_t at = g.page_offset(head);
+  if (e.kind == layout::page_kind::run) return {at, std::uint64_t{e.length_pages} << g.page_shift};
+  if (e.kind != layout::page_kind::fine && e.kind != layout::page_kind::coarse) return {};
+  const layout::extent_shape s = layout::shape_of(e.kind, g.page_shift);
+  return object_in_extent(base, at, s, static_cast<unsigned>((place - at) >> s.slot_shift));
+}
+// The same of a cluster of an object store.
+[[nodiscard]] inline object_room object_in_cluster(const std::byte* base, const geometry& g, std::uint64_t page,
+                                                   std::uint64_t pages, std::uint64_t place) noexcept {
+  cluster c;
+  if (cluster_fault(base, g, page, pages, c).what != nullptr) return {};
+  const std::uint64_t sought = g.page_of(place);
+  for (std::uint64_t head = sought + 1; head-- > c.page + c.header_pages;) {
+    const std::uint64_t word = load_word(base, c.entry_offset(g, head));
+    if (word == 0) continue;
+    layout::page_entry e;
+    if (inner_entry_fault(word, head, c, g, e) != nullptr || head + e.length_pages <= sought) return {};
+    return object_in_entry(base, g, head, e, place);
+  }
+  return {};
+}
+
 // Cost: of a run its pages, and of free pages those since the last that are not.
 [[nodiscard]] inline object_room object_in_image(const std::byte* base, const geometry& g,
                                                  std::uint64_t place) noexcept {
@@ -48,11 +74,8 @@ struct object_room {
     layout::page_entry e;
     if (entry_fault(word, head, g, g.size_pages, e) != nullptr) return {};
     if (head + e.length_pages <= page || !layout::transactional(e)) return {};
-    const std::uint64_t at = g.page_offset(head);
-    if (e.kind == layout::page_kind::run) return {at, std::uint64_t{e.length_pages} << g.page_shift};
-    if (e.kind != layout::page_kind::fine && e.kind != layout::page_kind::coarse) return {};
-    const layout::extent_shape s = layout::shape_of(e.kind, g.page_shift);
-    return object_in_extent(base, at, s, static_cast<unsigned>((place - at) >> s.slot_shift));
+    if (e.kind == layout::page_kind::cluster) return object_in_cluster(base, g, head, e.length_pages, place);
+    return object_in_entry(base, g, head, e, place);
   }
   return {};
 }

@@ -483,10 +483,10 @@ class space final : public space_types, public structure_pages, public store_pag
 
   // ---- stores (space_stores.hpp) ----
   using link_word = std::uint64_t;  // offset of a checked word that leads to a cluster
-  [[nodiscard]] result<bool> look_up_in_store(std::uint64_t page, std::uint64_t offset) noexcept;
-  [[nodiscard]] result<object> find_around_in_store(std::uint64_t page, std::uint64_t offset,
-                                                    layout::object_layout l) noexcept;
-  [[nodiscard]] static errc of_read_only_store(std::uint64_t offset) noexcept {
+  [[nodiscard, gnu::noinline]] result<bool> look_up_in_store(std::uint64_t page, std::uint64_t offset) noexcept;
+  [[nodiscard, gnu::noinline]] result<object> find_around_in_store(std::uint64_t page, std::uint64_t offset,
+                                                                   layout::object_layout l) noexcept;
+  [[nodiscard, gnu::noinline]] static errc of_read_only_store(std::uint64_t offset) noexcept {
     return fail(errc::read_only, "object at offset %lu lies in a store that is attached read-only", offset);
   }
   [[nodiscard]] result<reservation> reserve_run_in(open_store& store, unsigned lane, std::uint64_t count,
@@ -495,8 +495,8 @@ class space final : public space_types, public structure_pages, public store_pag
   [[nodiscard]] status new_extent_in(open_store& store, unsigned lane, unsigned set) noexcept;
   [[nodiscard]] result<std::uint64_t> take_pages_in(open_store& store, unsigned lane, std::uint64_t count,
                                                     bool aligned) noexcept;
-  void release_run_in(unsigned place, std::uint64_t page, std::uint64_t pages) noexcept;
-  [[nodiscard]] result<std::uint64_t> entry_in_store(unsigned place, std::uint64_t page) noexcept;
+  [[gnu::noinline]] void release_run_in(unsigned place, std::uint64_t page, std::uint64_t pages) noexcept;
+  [[nodiscard, gnu::noinline]] result<std::uint64_t> entry_in_store(unsigned place, std::uint64_t page) noexcept;
   [[nodiscard]] status grow_store(open_store& store, unsigned lane, std::uint64_t count, bool aligned) noexcept;
   [[nodiscard]] bool grow_in_place(open_store& store, std::uint64_t count, bool aligned,
                                    std::uint64_t may_have) noexcept;

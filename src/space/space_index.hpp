@@ -5,8 +5,8 @@
 // runs out (a few at a time, by a cursor), or all by build_index().  An extent that proves to be damaged is
 // quarantined.
 //
-// Arenas stand for lanes; one more holds extents that were indexed for no lane, until a lane adopts them.  Each attached
-// store has an arena of its own, whose extents stay in it.
+// Arenas stand for lanes; one more holds extents that were indexed for no lane, until a lane adopts them.  Each
+// attached store has an arena of its own, whose extents stay in it.
 #pragma once
 
 #include <atomic>

@@ -29,7 +29,8 @@
 /// Attached after the pool was not closed:
 ///   1. F the headers                                    | store/E10 a process that was killed may have left words of
 ///                                                                   them in caches only: what acts on them comes after
-///   2. of the cluster at in_work, if the page map has it, it is this store's and no list leads there: step 3 above
+///   2. of the cluster at in_work, if the page map has it, it is this store's and no list leads there:
+///      S page map entry 0; F it                         | store/E11 its pages may get another use
 /// Recovery of lanes needs no store to be read; this is all that is left, and attach() does it, as does make_whole()
 /// before a store is freed.  Repeatable: a cluster in no list is empty, by store/E4 and E6.
 //
@@ -287,7 +288,7 @@ status space<M, S>::grow_store(open_store& store, unsigned lane, std::uint64_t c
 
 // ---- growth --------------------------------------------------------------------------------------------------------
 
-// False: no cluster can have enough of the pages behind it.
+// False: no cluster can have enough of the pages after it.
 template <media M, log::settler S>
 bool space<M, S>::grow_in_place(open_store& store, std::uint64_t count, bool aligned, std::uint64_t may_have) noexcept {
   const geometry& g = index_.sizes();
@@ -514,7 +515,7 @@ status space<M, S>::finish_work(const std::vector<cluster>& clusters) noexcept {
   settle_pages(page, c.pages);
   index_.map.store(page, 0);
   medium_.flush(index_.map.at(page), 8);
-  medium_.fence(edge{"store/E8"});
+  medium_.fence(edge{"store/E11"});
   give_pages(page, c.pages);
   return {};
 }

@@ -91,7 +91,7 @@ class pool_targets {
     return is_run && e.length_pages != 0 && range_inside(page, e.length_pages, g_.size_pages);
   }
 
-  // ---- in clusters of object stores (space/space_stores.hpp): the page map has them before an intent names a word ----
+  // ---- in clusters of object stores (space/space_stores.hpp), which the page map has before intents name words ----
 
   // Whether `page` is of a cluster; `out` is it then.
   bool cluster_with(std::uint64_t page, cluster& out) const noexcept {

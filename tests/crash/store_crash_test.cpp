@@ -30,7 +30,10 @@ std::vector<store_case> store_cases() {
   for (const store_story& s : store_stories()) {
     for (const model m : {model::x86, model::torn8, model::eadr}) all.push_back({s, store_ground::undo, m});
     for (const model m : {model::x86, model::torn8}) {
-      if (s.on_redo) all.push_back({s, store_ground::redo, m});
+      if (s.on_others) all.push_back({s, store_ground::redo, m});
+    }
+    for (const store_ground g : {store_ground::mnemosyne, store_ground::mnemosyne_undo}) {
+      if (s.on_others) all.push_back({s, g, model::torn8});
     }
     if (s.on_ssd) all.push_back({s, store_ground::ssd, model::ssd});
   }

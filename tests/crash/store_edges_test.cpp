@@ -32,7 +32,7 @@ std::vector<subject> all_subjects(bool ssd) {
       continue;
     }
     all.push_back(store_subject(s, store_ground::undo));
-    if (s.on_redo) all.push_back(store_subject(s, store_ground::redo));
+    if (s.on_others) all.push_back(store_subject(s, store_ground::redo));
   }
   return all;
 }

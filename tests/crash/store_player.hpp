@@ -16,7 +16,7 @@
 namespace nvm::tests {
 
 // An engine on a medium.
-enum class store_ground : unsigned char { undo, redo, ssd };
+enum class store_ground : unsigned char { undo, redo, ssd, mnemosyne, mnemosyne_undo };
 [[nodiscard]] const char* name_of(store_ground g) noexcept;
 
 // A process that has the image open.
@@ -106,7 +106,7 @@ class store_player {
 struct store_story {
   const char* name;
   void (*steps)(store_player&);
-  bool on_redo = true;
+  bool on_others = true;  // than undo on direct media
   bool on_ssd = true;
 };
 [[nodiscard]] const std::vector<store_story>& store_stories();

@@ -78,10 +78,13 @@ layout::superblock superblock_for(store_ground on) {
     r.shape.ring_bytes = 32 * 1024;
   } else {
     r.shape.lane_count = 2;
-    r.shape.lane_bytes = on == store_ground::redo ? 4096 : 1024;
+    r.shape.lane_bytes = on == store_ground::undo ? 1024 : 4096;
   }
   r.medium = on == store_ground::ssd ? NVM_MEDIUM_SSD : NVM_MEDIUM_SHM;
-  r.engine = on == store_ground::redo ? NVM_ENGINE_REDO : NVM_ENGINE_UNDO;
+  r.engine = on == store_ground::redo             ? NVM_ENGINE_REDO
+             : on == store_ground::mnemosyne      ? NVM_ENGINE_MNEMOSYNE
+             : on == store_ground::mnemosyne_undo ? NVM_ENGINE_MNEMOSYNE_UNDO
+                                                  : NVM_ENGINE_UNDO;
   for (unsigned i = 0; i < 16; ++i) r.uuid[i] = static_cast<std::uint8_t>(i * 7 + 1);
   const auto sb = make_superblock(r);
   if (!sb) std::abort();
@@ -91,7 +94,8 @@ layout::superblock superblock_for(store_ground on) {
 }  // namespace
 
 const char* name_of(store_ground g) noexcept {
-  return g == store_ground::undo ? "undo" : g == store_ground::redo ? "redo" : "ssd";
+  static constexpr const char* names[] = {"undo", "redo", "ssd", "mnemosyne", "mnemosyne_undo"};
+  return names[static_cast<unsigned>(g)];
 }
 
 std::vector<std::byte> new_store_image(store_ground on) {
@@ -120,9 +124,13 @@ std::unique_ptr<store_process> open_store_process(machine& m, store_ground on) {
   auto file = pool_file::in_memory(m.base(), *sb);
   if (!file) return nullptr;
   auto p = std::make_unique<opened>(std::move(*file), m.base(), nullptr);
-  auto stack = std::make_unique<machine_stack>(m);
-  const status s = on == store_ground::redo ? p->start<tx::redo_engine>(std::move(stack), sb->lane_count)
-                                            : p->start<tx::undo_engine>(std::move(stack), sb->lane_count);
+  const auto start = [&]<template <class> class Engine>() {
+    return p->start<Engine>(std::make_unique<machine_stack>(m), sb->lane_count);
+  };
+  const status s = on == store_ground::redo             ? start.operator()<tx::redo_engine>()
+                   : on == store_ground::mnemosyne      ? start.operator()<tx::mnemosyne_engine>()
+                   : on == store_ground::mnemosyne_undo ? start.operator()<tx::mnemosyne_undo_engine>()
+                                                        : start.operator()<tx::undo_engine>();
   if (!s) return nullptr;
   return p;
 }
@@ -140,6 +148,11 @@ status recover_stores(machine& m, store_ground on) {
     std::uint64_t used = 0;
     return tx::recover_redo(m.media(), m.base(), geometry_of(*sb), tx::pool_key(sb->uuid), log::validation::checksum,
                             report, used);
+  }
+  if (on == store_ground::mnemosyne || on == store_ground::mnemosyne_undo) {
+    const auto kind = on == store_ground::mnemosyne ? log::mnemosyne_kind::redo : log::mnemosyne_kind::undo;
+    return tx::recover_mnemosyne(m.media(), m.base(), geometry_of(*sb), kind, log::validation::checksum, report,
+                                 [](unsigned, std::uint64_t) {});
   }
   return tx::recover(m.media(), m.base(), geometry_of(*sb), tx::pool_key(sb->uuid), report,
                      [](unsigned, std::uint64_t, std::uint32_t) {});
