@@ -7,6 +7,7 @@
 #include "log/intent.hpp"
 #include "log/lane_layout.hpp"
 #include "media/ring_layout.hpp"
+#include "space/clusters_layout.hpp"
 #include "space/space_layout.hpp"
 
 namespace nvm {
@@ -34,8 +35,26 @@ TEST(format, page_map_entry_has_the_bits_of_the_document) {
   EXPECT_EQ(layout::pack({.kind = layout::page_kind::fine}), std::uint64_t{2} << 48);
   EXPECT_EQ(layout::pack({.kind = layout::page_kind::coarse}), std::uint64_t{3} << 48);
   EXPECT_EQ(layout::pack({.kind = layout::page_kind::log}), std::uint64_t{4} << 48);
+  EXPECT_EQ(layout::pack({.kind = layout::page_kind::cluster}), std::uint64_t{5} << 48);
   EXPECT_EQ(layout::pack({.layout = layout::object_layout::typed}), std::uint64_t{1} << 52);
   EXPECT_EQ(layout::pack({.protocol = layout::slot_protocol::epoch}), std::uint64_t{1} << 54);
+}
+
+TEST(format, clusters_have_the_places_of_the_document) {
+  EXPECT_EQ(layout::cluster_identity, 0x554C4348U);
+  EXPECT_EQ(layout::cluster_is_first, std::uint64_t{1} << 52);
+  EXPECT_EQ(layout::cluster_map_at, 256U);
+  EXPECT_EQ(offsetof(layout::cluster_header, number), 8U);
+  EXPECT_EQ(offsetof(layout::cluster_header, room), 16U);
+  EXPECT_EQ(offsetof(layout::cluster_header, next), 24U);
+  EXPECT_EQ(offsetof(layout::cluster_header, head), 64U);
+  EXPECT_EQ(offsetof(layout::cluster_header, in_work), 72U);
+  EXPECT_EQ(offsetof(layout::cluster_header, root), 128U);
+  EXPECT_EQ(offsetof(layout::cluster_header, owner_mode), 136U);
+  EXPECT_EQ(offsetof(layout::cluster_header, group), 144U);
+  EXPECT_EQ(offsetof(layout::cluster_header, quota_pages), 152U);
+  EXPECT_EQ(offsetof(layout::cluster_header, created), 160U);
+  EXPECT_EQ(layout::cluster_room_max(1, 12), 480U);
 }
 
 TEST(format, slotted_extents_have_the_shape_of_the_document) {
