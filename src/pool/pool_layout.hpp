@@ -121,7 +121,8 @@ struct anchor {
   std::uint64_t log_heap;      // checked word: offset of the root of the log-structured heap, 0: none
   std::uint64_t regions;       // checked word: offset of the directory of sets of regions, 0: none
   std::uint64_t references;    // checked word: offset of the rings of activation records, 0: references are not counted
-  std::uint64_t reserved[57];  // zero
+  std::uint64_t catalogue;     // checked word: offset of the catalogue of object stores, 0: none
+  std::uint64_t reserved[56];  // zero
 };
 static_assert(sizeof(anchor) == sector_bytes);
 

@@ -348,7 +348,8 @@ const char* name_of(anchor_word which) noexcept {
                                                "directory of lock-free structures",
                                                "root of the log-structured heap",
                                                "directory of sets of regions",
-                                               "rings of activation records"};
+                                               "rings of activation records",
+                                               "catalogue of object stores"};
   return names[static_cast<unsigned>(which)];
 }
 
@@ -386,8 +387,8 @@ status check_anchor(const std::byte* base, const geometry& g, unsigned copy) noe
   std::memcpy(&anchor, base + at, sizeof anchor);
   for (unsigned i = 0; i < anchor_words; ++i) {
     const auto which = static_cast<anchor_word>(i);
-    const std::uint64_t words[anchor_words] = {anchor.root,     anchor.types,   anchor.stores,    anchor.lockfree,
-                                               anchor.log_heap, anchor.regions, anchor.references};
+    const std::uint64_t words[anchor_words] = {anchor.root,     anchor.types,   anchor.stores,     anchor.lockfree,
+                                               anchor.log_heap, anchor.regions, anchor.references, anchor.catalogue};
     const std::uint64_t word = words[i];
     const std::uint64_t seed_at = anchor_word_at(g, copy, which);
     if (!word_holds(word, word_seed(seed_at))) {

@@ -127,7 +127,8 @@ void write_superblock(M& m, std::byte* base, layout::superblock& sb) noexcept {
 // ---- anchors: what transactions change in the header pages ----------------------------------------------------------
 
 // The words of an anchor: the root object, the type map, the directory of key-value stores, that of lock-free
-// structures, the root of the log-structured heap, the directory of sets of regions, the rings of activation records.
+// structures, the root of the log-structured heap, the directory of sets of regions, the rings of activation records, and
+// the catalogue of object stores.
 enum class anchor_word : unsigned {
   root = 0,
   types = 1,
@@ -135,9 +136,10 @@ enum class anchor_word : unsigned {
   lockfree = 3,
   log_heap = 4,
   regions = 5,
-  references = 6
+  references = 6,
+  catalogue = 7
 };
-inline constexpr unsigned anchor_words = 7;
+inline constexpr unsigned anchor_words = 8;
 [[nodiscard]] const char* name_of(anchor_word which) noexcept;
 
 // Offset of a word in anchor `copy` (0 or 1): a checked word whose seed is word_seed(this offset).
@@ -149,7 +151,8 @@ static_assert(offsetof(layout::anchor, root) == 0 && offsetof(layout::anchor, ty
               offsetof(layout::anchor, lockfree) == 3 * sizeof(std::uint64_t) &&
               offsetof(layout::anchor, log_heap) == 4 * sizeof(std::uint64_t) &&
               offsetof(layout::anchor, regions) == 5 * sizeof(std::uint64_t) &&
-              offsetof(layout::anchor, references) == 6 * sizeof(std::uint64_t));
+              offsetof(layout::anchor, references) == 6 * sizeof(std::uint64_t) &&
+              offsetof(layout::anchor, catalogue) == 7 * sizeof(std::uint64_t));
 // The same of the words that name objects: where objects have virtual addresses, the first of them has these words, as
 // two anchors one after the other.  It has room for the first five; the rings of activation records have the place of
 // lock-free structures, of which there are none there.
