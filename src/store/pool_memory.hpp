@@ -95,6 +95,10 @@ class names_transaction {
       if (there != word) words.push_back({place, word, 8});
     }
     kept_.clear();
+    if (planted(plant::store_past_barriers)) {
+      for (const tx::assigned_bytes& w : words) std::memcpy(of_.base + w.offset, &w.value, w.bytes);
+      return {};
+    }
     return words.empty() ? status{} : t_.assign_all(words);
   } catch (const std::bad_alloc&) {
     return no_memory();
