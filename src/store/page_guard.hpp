@@ -1,0 +1,99 @@
+// Protection of the pages of stores that are not attached, and of those that are attached read-only: a stray load or
+// store of the program there is a trap, and changes nothing.
+//
+// Each page has an access of its own, which close_to() sets, and may be opened by the library for as long as it works
+// there; what holds is the larger of both.  Neighbours that have the same are protected by one call, and the kernel
+// makes one mapping of them.  A kernel allows a process so many mappings (65,530): where ranges would become too many
+// of them, a range stays accessible, and figures() says so.  Where protection cannot be kept up, all of it is taken
+// back by one call, so that the library itself never meets a page that it cannot open.
+//
+// Threads: any; one lock, under which nothing but the kernel is called.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <mutex>
+
+#include "base/base.hpp"
+#include "platform/platform.hpp"
+
+namespace nvm::stores {
+
+using platform::page_access;
+
+class page_guard {
+ public:
+  struct limits {
+    std::uint64_t ranges_max =
+        0;  // that are protected, neighbours taken together; 0: a quarter of what the kernel allows
+  };
+  struct figures {
+    std::uint64_t ranges = 0;        // protected, neighbours taken together
+    std::uint64_t closed_bytes = 0;  // that cannot be accessed
+    std::uint64_t read_only_bytes = 0;
+    std::uint64_t left_open_bytes = 0;  // that would be, if the kernel allowed more mappings
+    bool given_up = false;              // nothing is protected any more
+    std::uint64_t calls = 0;            // of the kernel
+  };
+
+  // Of [base, base + bytes), mapped with at least `whole`, which is what pages have that nobody closed.
+  page_guard(std::byte* base, std::uint64_t bytes, page_access whole, const limits& l) noexcept;
+  page_guard(std::byte* base, std::uint64_t bytes, page_access whole) noexcept
+      : page_guard{base, bytes, whole, limits{}} {}
+  page_guard(const page_guard&) = delete;
+  page_guard& operator=(const page_guard&) = delete;
+
+  // From now on these pages have this access.  Whole pages of the machine.
+  void close_to(std::uint64_t offset, std::uint64_t bytes, page_access to) noexcept;
+  // Accessible, and nobody has them open.
+  void release(std::uint64_t offset, std::uint64_t bytes) noexcept;
+  // From open() to close(), which nest; who opens a page to read it may find that it can be written, too.
+  void open(std::uint64_t offset, std::uint64_t bytes, bool writes) noexcept;
+  void close(std::uint64_t offset, std::uint64_t bytes) noexcept;
+  // All pages of all stores, between these two: for walks over a pool.
+  void open_all() noexcept { open(0, bytes_, whole_ == page_access::all); }
+  void close_all() noexcept { close(0, bytes_); }
+
+  [[nodiscard]] figures now() const noexcept;
+
+ private:
+  struct piece {
+    std::uint64_t end = 0;
+    page_access own = page_access::all;
+    std::uint32_t opens = 0;
+    bool writes = false;                   // one of these does
+    page_access holds = page_access::all;  // what the kernel was told last
+    bool left_open = false;                // for want of mappings
+    [[nodiscard]] bool plain(page_access whole) const noexcept {
+      return own == whole && opens == 0 && holds == whole && !left_open;
+    }
+    [[nodiscard]] bool alike(const piece& o) const noexcept {
+      return own == o.own && opens == o.opens && writes == o.writes && holds == o.holds && left_open == o.left_open;
+    }
+  };
+  using pieces = std::map<std::uint64_t, piece>;
+
+  template <class Change>
+  void change(std::uint64_t offset, std::uint64_t bytes, Change&& how) noexcept;
+  [[nodiscard]] page_access wanted(const piece& p) const noexcept;
+  pieces::iterator split(std::uint64_t at);
+  void fill(std::uint64_t from, std::uint64_t to);
+  // False: nothing can be protected any more.
+  [[nodiscard]] bool apply(std::uint64_t from, std::uint64_t to) noexcept;
+  void tidy(std::uint64_t from, std::uint64_t to) noexcept;
+  void give_up() noexcept;
+  void holds_now(piece& p, page_access to) noexcept;
+
+  std::byte* base_;
+  std::uint64_t bytes_;
+  page_access whole_;
+  std::uint64_t ranges_max_;
+  mutable std::mutex lock_;
+  pieces pieces_;             // where something is not plain
+  std::uint64_t ranges_ = 0;  // pieces that hold less than `whole_`
+  bool given_up_ = false;
+  std::uint64_t calls_ = 0;
+};
+
+}  // namespace nvm::stores
