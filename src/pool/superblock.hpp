@@ -127,8 +127,8 @@ void write_superblock(M& m, std::byte* base, layout::superblock& sb) noexcept {
 // ---- anchors: what transactions change in the header pages ----------------------------------------------------------
 
 // The words of an anchor: the root object, the type map, the directory of key-value stores, that of lock-free
-// structures, the root of the log-structured heap, the directory of sets of regions, the rings of activation records, and
-// the catalogue of object stores.
+// structures, the root of the log-structured heap, the directory of sets of regions, the rings of activation records,
+// and the catalogue of object stores.
 enum class anchor_word : unsigned {
   root = 0,
   types = 1,

@@ -2,10 +2,10 @@
 // nothing.
 //
 // A new node is built fresh and takes effect by the one word that leads to it; what it replaces is freed by the same
-// transaction.  A removal allocates nothing, so that a full pool lets one delete: it stores a container without the name,
-// or an inner node without the byte, over the old one, and gives back what is empty, up to the root.  trie_tidy() does
-// what takes room: it makes one container of an inner node below which few names are left, one node of two that follow
-// each other, and a container small that was large.
+// transaction.  A removal allocates nothing, so that a full pool lets one delete: it stores a container without the
+// name, or an inner node without the byte, over the old one, and gives back what is empty, up to the root.  trie_tidy()
+// does what takes room: it makes one container of an inner node below which few names are left, one node of two that
+// follow each other, and a container small that was large.
 //
 // A failure leaves nothing but to roll the transaction back.
 #pragma once
@@ -58,9 +58,13 @@ namespace detail {
 
 using texts = std::array<trie_text, layout::burst_names_max + 1>;
 
-inline std::size_t texts_of(const container_node& c, texts& out) noexcept {
-  for (unsigned i = 0; i < c.names(); ++i) out[i] = c.text(i);
-  return c.names();
+// What is made of them depends on their order, which look-ups do not ask for.
+[[nodiscard]] inline result<std::size_t> texts_of(const container_node& c, texts& out) noexcept {
+  for (unsigned i = 0; i < c.names(); ++i) {
+    out[i] = c.text(i);
+    if (i != 0 && out[i - 1].view() >= out[i].view()) return damaged_names("the order of names", c.place);
+  }
+  return std::size_t{c.names()};
 }
 
 template <trie_writes M>
@@ -70,7 +74,9 @@ template <trie_writes M>
   const auto c = read_container(m, place, room);
   if (!c) return c.error();
   texts all;
-  std::size_t count = texts_of(*c, all);
+  const auto there = texts_of(*c, all);
+  if (!there) return there.error();
+  std::size_t count = *there;
   const auto behind = std::lower_bound(all.begin(), all.begin() + static_cast<std::ptrdiff_t>(count), added,
                                        [](const trie_text& a, const trie_text& b) { return a.view() < b.view(); });
   const auto end = all.begin() + static_cast<std::ptrdiff_t>(count);
@@ -271,7 +277,9 @@ template <trie_writes M>
     return value;
   }
   detail::texts all;
-  const std::size_t count = detail::texts_of(*c, all);
+  const auto there = detail::texts_of(*c, all);
+  if (!there) return there.error();
+  const std::size_t count = *there;
   std::move(all.begin() + i + 1, all.begin() + static_cast<std::ptrdiff_t>(count), all.begin() + i);
   alignas(8) std::byte image[container_node::room_bytes];
   const std::uint64_t bytes = build_container(std::span{all}.first(count - 1), 0, c->head.room, c->place, image);
@@ -321,7 +329,9 @@ template <trie_writes M>
   if (!c) return c.error();
   if (2 * whole_slots(c->head.bytes) > c->head.room) return {};
   texts all;
-  const auto made = make_container(m, std::span{all}.first(texts_of(*c, all)), 0);
+  const auto count = texts_of(*c, all);
+  if (!count) return count.error();
+  const auto made = make_container(m, std::span{all}.first(*count), 0);
   if (!made) return made.error();
   if (status s = put_link(m, at, *made); !s) return s;
   return m.give_back(c->place, c->head.room);
@@ -337,7 +347,7 @@ struct gathered {
   [[nodiscard]] bool add(std::string_view prefix, std::string_view byte, std::string_view text, std::uint64_t value,
                          std::size_t most) noexcept {
     const std::uint64_t n = prefix.size() + byte.size() + text.size();
-    if (count == most || bytes + n > memory.size()) return false;
+    if (count == most || bytes + n > memory.size() || n > layout::store_name_bytes_max) return false;
     char* const to = memory.data() + bytes;
     for (std::uint64_t done = 0; const std::string_view part : {prefix, byte, text}) {
       std::memcpy(to + done, part.data(), part.size());
@@ -364,9 +374,11 @@ template <trie_writes M>
     if (!c) return c.error();
     rooms[i] = c->head.room;
     const char byte = static_cast<char>(to.bytes[i]);
-    for (unsigned k = 0; k < c->names(); ++k) {
-      const trie_text t = c->text(k);
-      if (!g.add(n.prefix, {&byte, 1}, t.view(), t.value, most)) return false;
+    texts of;
+    const auto there = texts_of(*c, of);
+    if (!there) return there.error();
+    for (std::size_t k = 0; k < *there; ++k) {
+      if (!g.add(n.prefix, {&byte, 1}, of[k].view(), of[k].value, most)) return false;
     }
   }
   const auto all = std::span{g.all}.first(g.count);

@@ -1,7 +1,7 @@
 // Rights of stores: owner, group, and the nine bits that a file has, asked as a file system asks.
 //
-// The file's own mode is what keeps other users out: whoever may open the pool's file may read all of its bytes.  Rights
-// of stores keep apart what one process does for several, and mistakes.
+// The file's own mode is what keeps other users out: whoever may open the pool's file may read all of its bytes.
+// Rights of stores keep apart what one process does for several, and mistakes.
 #pragma once
 
 #include <cstdint>

@@ -1,5 +1,5 @@
-// What the burst trie needs of the memory that it lies in: a concept, so that the same trie runs in a transaction of any
-// engine, on a pool that is only read, and on a plain buffer.
+// What the burst trie needs of the memory that it lies in: a concept, so that the same trie runs in a transaction of
+// any engine, on a pool that is only read, and on a plain buffer.
 #pragma once
 
 #include <concepts>

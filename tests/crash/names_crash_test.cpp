@@ -2,8 +2,8 @@
 // crashed too, over each engine, medium and model: each recovered pool has the names and the dying stores of before or
 // after the transaction that was cut, its catalogue and trie are whole, and every object is one of their nodes.
 //
-// Method: transactions of the C interface's pool on the explorer's memory, as the library runs its own; the oracle reads
-// the image by the trie's full check, and compares with the objects that the page map and the extents have.
+// Method: transactions of the C interface's pool on the explorer's memory, as the library runs its own; the oracle
+// reads the image by the trie's full check, and compares with the objects that the page map and the extents have.
 #include <gtest/gtest.h>
 
 #include <algorithm>

@@ -1,5 +1,5 @@
-// Memory of a burst trie on a plain buffer: a transaction is a copy, objects are never moved, and allocations fail where
-// a test wants them to.
+// Memory of a burst trie on a plain buffer: a transaction is a copy, objects are never moved, and allocations fail
+// where a test wants them to.
 #pragma once
 
 #include <cstddef>

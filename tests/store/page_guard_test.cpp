@@ -1,5 +1,5 @@
-// Protected pages: every load and store into a closed page traps, every store into a read-only one, whatever was closed,
-// opened and freed in what order; none of them changes a byte, and neighbours cost one mapping.
+// Protected pages: every load and store into a closed page traps, every store into a read-only one, whatever was
+// closed, opened and freed in what order; none of them changes a byte, and neighbours cost one mapping.
 #include <gtest/gtest.h>
 
 #include <csetjmp>
