@@ -36,6 +36,12 @@ class access {
     keeper_->open(offset, bytes, writes);
   }
   void leave_open() noexcept { ranges_.clear(); }
+  // It is nobody's any more, and accessible.
+  void freed(std::uint64_t offset, std::uint64_t bytes) noexcept {
+    if (keeper_ == nullptr) return;
+    keeper_->freed(offset, bytes);
+    std::erase_if(ranges_, [&](const range& r) { return r.offset - offset < bytes; });
+  }
 
  private:
   struct range {
@@ -99,7 +105,9 @@ class pool_stores final : public store_side {
     // Twice: a cluster that was in work may have gone.
     auto clusters = read(page, reads, true);
     if (!clusters) return clusters.error();
+    const cluster work = open_work(*clusters, reads);
     if (status s = on_.stores.make_whole(page); !s) return s.error();
+    note_work(work, reads);
     reads.leave_open();
     const geometry g = sizes();
     const std::size_t others = clusters->size() - 1;
@@ -123,12 +131,15 @@ class pool_stores final : public store_side {
   result<open_store*> attach(std::uint64_t page, bool read_only) noexcept override {
     access reads{keeper_};
     if (on_.stores.attached_at(page) != nullptr) return fail(errc::busy, "store at offset %lu is attached", page);
+    cluster work;
     if (keeper_ != nullptr) {
       const auto clusters = read(page, reads, !read_only);
       if (!clusters) return clusters.error();
+      if (!read_only) work = open_work(*clusters, reads);
     }
     const auto s = on_.stores.attach(page, read_only);
     if (!s) return s.error();
+    note_work(work, reads);
     reads.leave_open();
     const std::lock_guard guard{lock_};
     left_.erase(page);
@@ -344,6 +355,29 @@ class pool_stores final : public store_side {
   [[nodiscard]] result<std::vector<cluster>> read(std::uint64_t page, access& reads, bool writes) noexcept {
     const cluster_reading about = [&](std::uint64_t at, std::uint64_t bytes) { reads.open(at, bytes, writes); };
     return clusters_of(on_.base, sizes(), page, keeper_ == nullptr ? nullptr : &about);
+  }
+  // A cluster that a process has left half done is in no list: its pages, which attach() and make_whole() look at and
+  // give back; none: there is none.
+  [[nodiscard]] cluster open_work(const std::vector<cluster>& clusters, access& reads) noexcept try {
+    const geometry g = sizes();
+    const std::uint64_t at = word(g.page_offset(clusters.front().page), offsetof(cluster_header, in_work));
+    if (keeper_ == nullptr || at == 0 || !g.in_data(at, g.page_bytes())) return {};
+    const std::uint64_t page = g.page_of(at);
+    layout::page_entry e;
+    if (entry_fault(load_word(on_.base, g.entry_offset(page)), page, g, g.size_pages, e) != nullptr ||
+        e.kind != layout::page_kind::cluster ||
+        std::any_of(clusters.begin(), clusters.end(), [&](const cluster& c) { return c.page == page; })) {
+      return {};
+    }
+    reads.open(g.page_offset(page), std::uint64_t{e.length_pages} << g.page_shift, true);
+    return {.page = page, .pages = e.length_pages};
+  } catch (const std::bad_alloc&) {
+    return {};
+  }
+  // After that: they are free, or somebody else's already, and accessible either way.
+  void note_work(const cluster& work, access& reads) noexcept {
+    const geometry g = sizes();
+    if (work.pages != 0) reads.freed(g.page_offset(work.page), work.pages << g.page_shift);
   }
   // Calls visit(offset, bytes, layout) for each object, until it says false.  errc::corrupt names the first damage.
   template <class Visit>
