@@ -8,10 +8,11 @@
 namespace nvm::api {
 
 struct debugger_view {
-  static constexpr std::uint64_t of_pool = 0x4C4F'4F50'4D56'4E48;       // "HNVMPOOL" in memory
-  static constexpr std::uint64_t of_store = 0x4552'4F54'534D'564E;      // "NVMSTORE"
-  static constexpr std::uint64_t of_structure = 0x4C46'5254'534D'564E;  // "NVMSTRFL"
-  static constexpr std::uint64_t of_regions = 0x534E'4752'534D'564E;    // "NVMSRGNS"
+  static constexpr std::uint64_t of_pool = 0x4C4F'4F50'4D56'4E48;          // "HNVMPOOL" in memory
+  static constexpr std::uint64_t of_store = 0x4552'4F54'534D'564E;         // "NVMSTORE"
+  static constexpr std::uint64_t of_structure = 0x4C46'5254'534D'564E;     // "NVMSTRFL"
+  static constexpr std::uint64_t of_regions = 0x534E'4752'534D'564E;       // "NVMSRGNS"
+  static constexpr std::uint64_t of_object_store = 0x524F'5453'4F4D'564E;  // "NVMOSTOR"
 
   std::uint64_t mark = 0;
   const char* name = nullptr;        // path of the pool, name of the store

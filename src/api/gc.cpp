@@ -9,6 +9,7 @@
 #include <string>
 #include <vector>
 
+#include "api/object_stores.hpp"
 #include "api/pool_object.hpp"
 #include "object/garbage.hpp"
 #include "object/listed_objects.hpp"
@@ -47,6 +48,7 @@ class collection {
   // May throw std::bad_alloc.
   [[nodiscard]] status run() {
     if (status s = admit(); !s) return s;
+    const all_pages_open stores{pool_};
     if (pool_->references != nullptr && options_.dry_run == 0) {
       // Records that wait, of what is freed by the way they say, would be about others' objects afterwards.
       if (status s = pool_->references->counts().settle(object::references::how::at_rest); !s) return s;

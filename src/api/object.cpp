@@ -4,6 +4,7 @@
 #include <optional>
 
 #include "api/carried_exception.hpp"
+#include "api/object_stores.hpp"
 #include "api/pool_object.hpp"
 #include "nvm/nvm.h"
 
@@ -80,6 +81,22 @@ result<void*> allocate(NVM_POOL* pool, std::uint32_t type, std::uint64_t bytes, 
     return code;
   }
   auto payload = tx::allocate_aligned(t, pool->base(), type, bytes, alignment, [&] { return admit_alignment(pool); });
+  if (status s = if_intact(pool, payload ? status{} : status{payload.error()}); !s) {
+    t.doom(s.error());
+    return s.error();
+  }
+  return static_cast<void*>(pool->base() + *payload);
+}
+
+// The same where `old` lies: an object of a store moves within its store.
+result<void*> allocate_beside(NVM_POOL* pool, const object_facts& old, std::uint32_t type,
+                              std::uint64_t bytes) noexcept {
+  open_store* const of = store_holding(pool, old.payload);
+  if (of == nullptr) return allocate(pool, type, bytes, realloc_call, old.aligned.bytes);
+  auto e = transaction_for(pool, realloc_call);
+  if (!e) return e.error();
+  open_transaction& t = *(*e)->transaction;
+  const auto payload = t.allocate_in(*of, type, bytes);
   if (status s = if_intact(pool, payload ? status{} : status{payload.error()}); !s) {
     t.doom(s.error());
     return s.error();
@@ -190,7 +207,7 @@ void* nvm_realloc(NVM_POOL* pool, void* object, uint32_t type_id, size_t size) {
     if (s) s = api::stored_in(pool);
     return s ? object : api::report_null<void>(s.error());
   }
-  auto p = api::allocate(pool, type_id, size, api::realloc_call, old->aligned.bytes);
+  auto p = api::allocate_beside(pool, *old, type_id, size);
   if (!p) return api::report_null<void>(p.error());
   std::memcpy(*p, object, old->bytes < size ? old->bytes : size);
   if (nvm::status s = api::stored_in(pool); !s) return api::report_null<void>(s.error());
@@ -235,6 +252,7 @@ int nvm_pool_each(NVM_POOL* pool, int (*visit)(void*, uint32_t, size_t, void*), 
   if (pool == nullptr || visit == nullptr) return api::report(fail(errc::invalid, "the pool or the function is NULL"));
   std::optional<nvm::platform::in_call> here{std::in_place};
   if (nvm::status s = pool->file->usable(); !s) return api::report(s.error());
+  const api::all_pages_open stores{pool};
   std::unique_lock<std::mutex> resting;
   if (pool->references != nullptr) resting = pool->references->hold_thread();
   if (pool->engine->open_transactions() != 0) {

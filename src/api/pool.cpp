@@ -12,6 +12,7 @@
 #include <thread>
 #include <utility>
 
+#include "api/object_stores.hpp"
 #include "api/pool_object.hpp"
 #include "engine/direct.hpp"
 #include "engine/log_choice.hpp"
@@ -116,6 +117,7 @@ void close_at_exit(pool_file& file) noexcept {
   // An operation on a lock-free structure is another thread's as well: a clean pool has nothing reserved.
   if (pool->file->lost() || !at_rest || !close_structures_unless_shared(pool)) return;
   if (!close_regions_unless_shared(pool)) return;
+  object_stores::end(pool, true);
   {
     const std::lock_guard guard{pool->lanes->lock};
     pool->lanes->lanes = nullptr;
@@ -197,6 +199,14 @@ status keep_untyped(nvm_pool& pool) noexcept {
   return pool.engine->add_compatible_feature(layout::feature_untyped_bytes);
 }
 
+status start_references_and_stores(nvm_pool* pool, std::uint32_t collect) noexcept {
+  if (status s = start_references(pool, collect); !s) return s;
+  // Where references are counted, counts in objects of any store change when transactions long over are settled; a
+  // relocation that goes on in the background looks at all pages.
+  pool->stores_can_be_protected = pool->references == nullptr && relocation_of(pool).pages_left == 0;
+  return object_stores::begin(pool);
+}
+
 // Opens the engine of a pool whose file is open.  On failure a file that was just created is removed.
 NVM_POOL* finish_open(pool_file::pointer file, const nvm_pool_options& o, log_run run, std::uint64_t since_ns,
                       bool created) noexcept {
@@ -249,7 +259,7 @@ NVM_POOL* finish_open(pool_file::pointer file, const nvm_pool_options& o, log_ru
     watch_objects(*pool);
     met = keep_untyped(*pool);
   }
-  if (met) met = start_references(pool, o.collect);
+  if (met) met = start_references_and_stores(pool, o.collect);
   if (!met) {
     report(about(pool->file->path(), met.error()));
     if (created) pool->file->remove_name();
@@ -384,6 +394,7 @@ int nvm_pool_close(NVM_POOL* pool) {
   }
   api::close_structures(pool);
   api::close_regions(pool);
+  api::object_stores::end(pool, false);
   // A pool that has failed is left as by a crash.
   nvm::status s = pool->file->intact();
   if (s) s = api::if_intact(pool, pool->engine->come_to_rest(false));

@@ -39,6 +39,7 @@ class attachment {
 };
 struct open_structures;
 struct open_region_sets;
+class object_stores;
 
 // Where threads that outlive a pool, or end before it, give their lane back.
 struct lane_owner {
@@ -76,6 +77,9 @@ struct nvm_pool {
   std::shared_ptr<nvm::api::open_structures> structures;  // lock-free ones; null: none was asked for
   std::mutex regions_lock;
   std::shared_ptr<nvm::api::open_region_sets> regions;  // null: none was asked for
+  bool stores_can_be_protected = false;  // nobody but who asks for it looks at the pages of one that is not attached
+  std::mutex object_stores_lock;
+  std::shared_ptr<nvm::api::object_stores> object_stores;  // null: there are none, and none was asked for
   nvm::api::waiting_hooks waiting;
   nvm::api::late_frees late;
   nvm::api::barrier_side barriers;

@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "api/object_stores.hpp"
 #include "api/pool_object.hpp"
 #include "nvm/static.h"
 #include "object/field_name.hpp"
@@ -86,6 +87,7 @@ status publish(nvm_pool* pool, const static_table& table) {
 // What object::put_statics_right() asks of a pool that is being opened.
 struct opened_pool {
   status pass(const static_mover& m, object::relocation_report& r) const noexcept {
+    const all_pages_open stores{pool};
     return pool->engine->move_statics(plans, m, r);
   }
   status publish(const static_table& t) const {
@@ -193,6 +195,7 @@ result<found_statics> statics_in(nvm_pool* pool) {
   object::static_uses uses{all.table.rows().size()};
   object::relocation_report nothing;
   const static_mover looking{static_mover::pass::look, all.table, all.table, false, &uses};
+  const all_pages_open stores{pool};
   if (status s = pool->engine->move_statics(plans, looking, nothing); !s) return s.error();
   for (std::uint32_t i = 0; i < all.table.rows().size(); ++i) all.fields.push_back(uses.of_row(i));
   all.unknown = uses.unknown();

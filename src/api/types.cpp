@@ -4,6 +4,7 @@
 #include <string>
 #include <vector>
 
+#include "api/object_stores.hpp"
 #include "api/pool_object.hpp"
 #include "nvm/describe.h"
 #include "object/described_type.hpp"
@@ -29,6 +30,7 @@ result<bool> holds_objects_of(nvm_pool* pool, const type_comparison& c, const ty
     const type_comparison& c;
     const type_map& stored;
   } k{c, stored};
+  const all_pages_open stores{pool};
   auto found = pool->engine->each(
       [](void* raw, const object_facts& o) {
         const auto* k = static_cast<const context*>(raw);

@@ -7,6 +7,7 @@
 #include <cstring>
 
 #include "api/pool_object.hpp"
+#include "care/check_names.hpp"
 #include "care/check_pointers.hpp"
 #include "care/check_stores.hpp"
 #include "care/check_structures.hpp"
@@ -429,6 +430,10 @@ class pool_check {
       space_.payload_bytes += log.object_bytes;
       sum_.pending_transactions += log.dropped_blocks;
       return {};
+    }
+    if (file_.has_feature(layout::feature_stores)) {
+      const std::uint64_t catalogue = named_by(anchor_word::catalogue);
+      if (status s = whole(check_names(file_.base(), shape_, catalogue, say)); !s) return s;
     }
     // A directory that no page is said to be of is looked for, too.
     const auto sets = read_anchor_word(file_.base(), shape_, anchor_word::regions);

@@ -1,11 +1,14 @@
 #include "care/check_pointers.hpp"
 
+#include <algorithm>
 #include <cstdio>
 #include <new>
+#include <vector>
 
 #include "object/field_name.hpp"
 #include "object/garbage.hpp"
 #include "object/placed_objects.hpp"
+#include "space/cluster_image.hpp"
 #include "space/object_in_image.hpp"
 
 namespace nvm::care {
@@ -14,16 +17,51 @@ namespace {
 using object::found_object;
 using object::placed_objects;
 
-// Tells of each pointer of one object that leads to none.
+// Which store each page of a pool belongs to.
+class store_pages {
+ public:
+  // May throw std::bad_alloc.
+  store_pages(const std::byte* bytes, const geometry& g) : g_{g} {
+    for (std::uint64_t page = 0; page < g.size_pages;) {
+      const std::uint64_t word = load_word(bytes, g.entry_offset(page));
+      layout::page_entry e;
+      if (word == 0 || entry_fault(word, page, g, g.size_pages, e) != nullptr) {
+        ++page;
+        continue;
+      }
+      if (e.kind == layout::page_kind::cluster) {
+        if (const auto c = cluster_at(bytes, g, page)) clusters_.push_back(*c);
+      }
+      page += e.length_pages;
+    }
+  }
+  [[nodiscard]] bool none() const noexcept { return clusters_.empty(); }
+  // 0: none's.
+  [[nodiscard]] std::uint64_t number_at(std::uint64_t offset) const noexcept {
+    const std::uint64_t page = g_.page_of(offset);
+    auto behind = std::upper_bound(clusters_.begin(), clusters_.end(), page,
+                                   [](std::uint64_t p, const cluster& c) { return p < c.page; });
+    if (behind == clusters_.begin()) return 0;
+    --behind;
+    return behind->has(page) ? behind->number : 0;
+  }
+
+ private:
+  geometry g_;
+  std::vector<cluster> clusters_;  // by page
+};
+
+// Tells of each pointer of one object that leads to none, or into a store that the object is not in.
 class noting {
  public:
   noting(const std::byte* bytes, std::uint64_t base, std::uint64_t address_bytes, const placed_objects& objects,
-         const object::type_map& types, const object::pointer_plans& plans,
+         const store_pages& stores, const object::type_map& types, const object::pointer_plans& plans,
          const std::function<void(std::uint64_t, const char*)>& note)
       : bytes_{bytes},
         base_{base},
         address_bytes_{address_bytes},
         objects_{objects},
+        stores_{stores},
         types_{types},
         plans_{plans},
         note_{note} {}
@@ -36,8 +74,17 @@ class noting {
       found_object target;
       const std::uint64_t offset = v - base_;
       const bool inside = offset < address_bytes_;
-      if (inside && objects_.find(offset, target)) return;
       char text[400];
+      if (inside && objects_.find(offset, target)) {
+        const std::uint64_t to = stores_.none() ? 0 : stores_.number_at(offset);
+        if (to == 0 || to == stores_.number_at(p->at)) return;
+        std::snprintf(text, sizeof text,
+                      "%.100s.%.100s of the object at offset %lu leads into store %lu, which it is not in: an "
+                      "nvm_store_ref can do that",
+                      object::name_of(*type), object::field_name_at(*type, at).c_str(), p->at, to);
+        note_(p->at, text);
+        return;
+      }
       std::snprintf(text, sizeof text, "%.100s.%.100s of the object at offset %lu leads to %s 0x%lx%s",
                     object::name_of(*type), object::field_name_at(*type, at).c_str(), p->at,
                     inside ? "offset" : "address", inside ? offset : v,
@@ -51,6 +98,7 @@ class noting {
   const std::uint64_t base_;
   const std::uint64_t address_bytes_;
   const placed_objects& objects_;
+  const store_pages& stores_;
   const object::type_map& types_;
   const object::pointer_plans& plans_;
   const std::function<void(std::uint64_t, const char*)>& note_;
@@ -70,6 +118,7 @@ status check_pointers(const std::byte* bytes, const geometry& g, std::uint64_t b
   if (status s = objects.survey(1); !s) return s;
   object::tracer<placed_objects> t{objects, bytes, base, g.address_bytes(), plans, {}};
   if (root != 0) t.root(root);
+  objects.each_root_of_stores([&](std::uint64_t payload) { t.root(payload); });
   if (status s = t.run(); !s) return s;
   out.stray = t.sums().stray;
   out.foreign = t.sums().foreign;
@@ -79,8 +128,9 @@ status check_pointers(const std::byte* bytes, const geometry& g, std::uint64_t b
       out.garbage_objects += p && !layout::is_type_of_library(p->type) ? 1 : 0;
     });
   }
-  if (out.stray + out.foreign == 0 || !note) return {};
-  const noting n{bytes, base, g.address_bytes(), objects, *map, plans, note};
+  const store_pages stores{bytes, g};
+  if ((out.stray + out.foreign == 0 && stores.none()) || !note) return {};
+  const noting n{bytes, base, g.address_bytes(), objects, stores, *map, plans, note};
   objects.each(0, objects.units(), [&](const found_object& o) {
     if (objects.marks().test(o.mark)) n.look_at(o);
   });

@@ -16,8 +16,9 @@ struct pointer_summary {
   std::uint64_t stray = 0;            // pointers into the pool, to no object
   std::uint64_t foreign = 0;          // to anywhere else
 };
-// Of pointers in objects that the root leads to, by fields that the type map at offset `types` describes.  Calls
-// note(offset of the object, sentence) for each that leads to no object.  errc::no_memory.
+// Of pointers in objects that the root, or that of an object store, leads to, by fields that the type map at offset
+// `types` describes.  Calls note(offset of the object, sentence) for each that leads to no object, or into a store that
+// the object is not in.  errc::no_memory.
 [[nodiscard]] status check_pointers(const std::byte* bytes, const geometry& g, std::uint64_t base, std::uint64_t root,
                                     std::uint64_t types, const std::function<void(std::uint64_t, const char*)>& note,
                                     pointer_summary& out) noexcept;

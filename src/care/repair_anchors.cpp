@@ -14,6 +14,7 @@
 #include "object/object.hpp"
 #include "region/region_layout.hpp"
 #include "space/space.hpp"
+#include "store/store.hpp"
 #include "tx/tx.hpp"
 
 #include "care/references_in_image.hpp"
@@ -22,6 +23,7 @@ namespace nvm::care {
 namespace {
 
 const char* name_of_directory(anchor_word which) noexcept {
+  if (which == anchor_word::catalogue) return "catalogue of object stores";
   return which == anchor_word::stores ? "directory of key-value stores" : "directory of lock-free structures";
 }
 
@@ -54,6 +56,8 @@ bool repair_image::can_name(anchor_word which, std::uint64_t place) const {
              object::type_map::read(base_ + place, run_bytes, place);
     case anchor_word::references:
       return names_rings(base_, g_, place);
+    case anchor_word::catalogue:
+      return is_catalogue(place);
     case anchor_word::lockfree:
       return begins_a_run && e.store == lockfree::layout::directory_owner &&
              run_bytes >= sizeof(lockfree::layout::directory);
@@ -64,6 +68,11 @@ bool repair_image::can_name(anchor_word which, std::uint64_t place) const {
       return begins_a_run && e.store == logheap::layout::owner && word_at(base_, place) == logheap::layout::root_magic;
   }
   return false;
+}
+
+bool repair_image::is_catalogue(std::uint64_t place) const {
+  stores::names_reader m{{base_, g_.data_offset, g_.size_bytes()}};
+  return bool{stores::read_catalogue(m, place)};
 }
 
 void repair_image::mend_anchors() {
@@ -218,6 +227,15 @@ void repair_image::look_for_directory(anchor_word which, bool was_named, bool ma
       // Stores have seeds.
       if (keyed::check_header(header, place, facts) && facts.seed == 0) found.push_back(place);
     });
+  } else if (which == anchor_word::catalogue) {
+    // An object like any other, which proves itself.
+    (void)for_each_object(base_, g_, [&](std::uint64_t at, std::uint64_t, layout::object_layout l) {
+      layout::object_header h;
+      std::memcpy(&h, base_ + at, sizeof h);
+      if (l == layout::object_layout::typed && h.type == layout::names_type_catalogue && is_catalogue(at + sizeof h))
+        found.push_back(at + sizeof h);
+      return true;
+    });
   } else if (which == anchor_word::lockfree || which == anchor_word::log_heap) {
     const bool is_directory = which == anchor_word::lockfree;
     for (std::uint64_t page = 0; page < g_.size_pages; ++page) {
@@ -248,6 +266,16 @@ bool repair_image::has_named(anchor_word which) const {
   bool found = false;
   if (which == anchor_word::stores) {
     each_store_header([&](std::uint64_t) { found = true; });
+    return found;
+  }
+  if (which == anchor_word::catalogue) {
+    (void)for_each_object(base_, g_, [&](std::uint64_t at, std::uint64_t, layout::object_layout l) {
+      layout::object_header h;
+      std::memcpy(&h, base_ + at, sizeof h);
+      found = l == layout::object_layout::typed && h.type >= layout::names_type_catalogue &&
+              h.type <= layout::names_type_container;
+      return !found;
+    });
     return found;
   }
   for (std::uint64_t page = 0; page < g_.size_pages && !found; ++page) {

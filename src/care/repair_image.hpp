@@ -87,6 +87,7 @@ class repair_image {
   [[nodiscard]] bool has_named(anchor_word which) const;
   [[nodiscard]] bool has_entries(std::uint64_t place) const noexcept;
   [[nodiscard]] bool can_name(anchor_word which, std::uint64_t place) const;
+  [[nodiscard]] bool is_catalogue(std::uint64_t place) const;
   void drop_type_map(std::uint64_t place, const char* why);
   void free_unnamed();
   void settle_root_of_log();

@@ -21,6 +21,7 @@
 #include "nvm/nvm.hpp"
 #include "nvm/region.h"
 #include "nvm/stm.hpp"
+#include "nvm/store.h"
 #include "scratch.hpp"
 
 namespace nvm::tests {
@@ -41,6 +42,8 @@ struct ground {
   nvm_lf* words = nullptr;
   nvm_lf* bytes = nullptr;
   nvm_regions* regions = nullptr;
+  nvm_store* store = nullptr;
+  void* store_object = nullptr;
 
   [[nodiscard]] nvm_stm* tx() const { return nvm_stm_current(); }
 };
@@ -93,6 +96,9 @@ std::string contents(ground& g) {
   };
   EXPECT_EQ(nvm_kv_each(g.pool, store, &all), 0) << nvm_errormsg();
   if (g.words == nullptr) return all;
+  add_text(&all, "root of a store " + std::to_string(nvm_store_get_root(g.store) == nullptr));
+  const auto named = [](const char* name, void* to) { return add_text(to, std::string{"named "} + name); };
+  EXPECT_EQ(nvm_store_names(g.pool, nullptr, named, &all), 0) << nvm_errormsg();
   const auto word = [](std::uint64_t key, std::uint64_t value, void* to) {
     return add_text(to, std::to_string(key) + "=" + std::to_string(value));
   };
@@ -276,6 +282,28 @@ const row rows[] = {
        return nvm_lf_update(g.bytes, "k", 1, decide, nullptr) == 3;
      }},
 
+    {"nvm_store_create", dooms, dooms, "",
+     [](ground& g) { return nvm_store_create(g.pool, std::to_string(next_number()).c_str(), nullptr) == 0; }},
+    {"nvm_store_delete", dooms, dooms, "", [](ground& g) { return nvm_store_delete(g.pool, "spare") == 0; }},
+    {"nvm_store_rename", dooms, dooms, "", [](ground& g) { return nvm_store_rename(g.pool, "spare", "other") == 0; }},
+    {"nvm_store_chmod", dooms, dooms, "", [](ground& g) { return nvm_store_chmod(g.pool, "spare", 0640) == 0; }},
+    {"nvm_store_chown", dooms, dooms, "",
+     [](ground& g) { return nvm_store_chown(g.pool, "spare", UINT32_MAX, UINT32_MAX) == 0; }},
+    {"nvm_store_quota", dooms, dooms, "", [](ground& g) { return nvm_store_quota(g.pool, "spare", 1 << 20) == 0; }},
+    {"nvm_store_trim", dooms, dooms, "", [](ground& g) { return nvm_store_trim(g.store) >= 0; }},
+    {"nvm_store_alloc", part, dooms, "before",
+     [](ground& g) {
+       auto* const p = static_cast<std::uint64_t*>(nvm_store_alloc(g.store, 1, 8));
+       if (p != nullptr) *p = next_number();
+       return is_there(p);
+     }},
+    {"nvm_store_calloc", part, dooms, "before", [](ground& g) { return is_there(nvm_store_calloc(g.store, 1, 1, 8)); }},
+    {"nvm_store_set_root", part, dooms, "before",
+     [](ground& g) {
+       void* const root = nvm_store_get_root(g.store);
+       return nvm_store_set_root(g.store, root == nullptr ? g.store_object : nullptr) == 0;
+     }},
+
     {"nvm_regions_open", dooms, dooms, "before",
      [](ground& g) { return is_there(nvm_regions_open(g.pool, "new", nullptr)); }},
     {"nvm_regions_drop", dooms, dooms, "before", [](ground& g) { return nvm_regions_drop(g.pool, "dropped") == 0; }},
@@ -430,6 +458,13 @@ class faces : public testing::TestWithParam<pool_kind> {
     g.regions = nvm_regions_open(g.pool, "regions", nullptr);
     ASSERT_NE(g.regions, nullptr) << nvm_errormsg();
     ASSERT_NE(nvm_regions_open(g.pool, "dropped", nullptr), nullptr) << nvm_errormsg();
+    ASSERT_EQ(nvm_store_create(g.pool, "spare", nullptr), 0) << nvm_errormsg();
+    g.store = nvm_store_attach(g.pool, "store", NVM_STORE_CREATE);
+    ASSERT_NE(g.store, nullptr) << nvm_errormsg();
+    ASSERT_EQ(nvm_tx_begin(g.pool), 0);
+    g.store_object = nvm_store_calloc(g.store, 2, 1, 8);
+    ASSERT_NE(g.store_object, nullptr) << nvm_errormsg();
+    ASSERT_EQ(nvm_tx_commit(g.pool), 0) << nvm_errormsg();
   }
   void TearDown() override { EXPECT_EQ(nvm_pool_close(g.pool), 0) << nvm_errormsg(); }
 
@@ -486,6 +521,7 @@ TEST_P(faces, a_call_inside_of_a_transaction_is_part_of_it_or_dooms_it_or_stands
   for (const row& r : rows) {
     if (g.words == nullptr && std::string_view{r.names}.starts_with("nvm_lf")) continue;
     if (g.regions == nullptr && std::string_view{r.names}.starts_with("nvm_region")) continue;
+    if (g.store == nullptr && std::string_view{r.names}.starts_with("nvm_store")) continue;
     for (const transaction_kind& in : transactions) {
       for (const bool commit : {false, true}) {
         try_row(r, in, commit);
@@ -524,7 +560,10 @@ constexpr const char* others =
     "nvm_object_around nvm_hold nvm_drop nvm_describe_type nvm_visit_field nvm_register_visitor "
     "nvm_pool_each_undescribed nvm_crash_check nvm_settle nvm_references nvm_weak_get "
     "nvm_register_statics nvm_static nvm_pool_each_static "
-    "nvm_scope_begin nvm_scope_end nvm_scope_pool nvm_malloc_usable_size nvm_tx_next nvm_tx_next_async ";
+    "nvm_scope_begin nvm_scope_end nvm_scope_pool nvm_malloc_usable_size nvm_tx_next nvm_tx_next_async "
+    "nvm_store_list nvm_store_names nvm_store_stat nvm_store_attach nvm_store_detach nvm_store_find nvm_store_name "
+    "nvm_store_number nvm_store_pool nvm_store_of nvm_store_get_root nvm_store_strdup nvm_store_ref_of nvm_store_at "
+    "nvm_stores_configure nvm_stores_get_statistics ";
 
 TEST(faces_of_headers, have_no_call_that_is_not_in_the_table) {
   std::set<std::string> known;
@@ -548,8 +587,8 @@ TEST(faces_of_headers, have_no_call_that_is_not_in_the_table) {
       declared.insert((*i)[1]);
     }
   }
-  for (const char* header :
-       {"nvm.h", "kv.h", "lockfree.h", "region.h", "stm.h", "gc.h", "describe.h", "static.h", "malloc.h", "lewat.h"}) {
+  for (const char* header : {"nvm.h", "kv.h", "lockfree.h", "region.h", "stm.h", "gc.h", "describe.h", "static.h",
+                             "malloc.h", "lewat.h", "store.h", "heapo.h"}) {
     EXPECT_TRUE(headers.contains(header)) << header;
   }
   EXPECT_GT(declared.size(), 100U);

@@ -7,6 +7,7 @@
 #include <cstring>
 
 #include "nvm/compiled.h"
+#include "nvm/store.h"
 
 namespace {
 
@@ -164,6 +165,14 @@ __attribute__((visibility("default"))) void __nvm_check_pointer(const void* wher
   }
   if (nvm_pool_of(value) != pool) {
     return found(site, "a durable object at %p receives a pointer to another pool, or to none, %p", where, value);
+  }
+  // While the other store is not attached, the pointer leads nowhere.
+  const nvm_store* const into = nvm_store_of(value);
+  if (into != nullptr && nvm_store_of(where) != into) {
+    return found(site,
+                 "a durable object at %p receives a pointer into store \"%s\", which it is not in, %p: an "
+                 "nvm_store_ref can do that",
+                 where, nvm_store_name(into), value);
   }
 }
 

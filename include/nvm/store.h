@@ -1,0 +1,199 @@
+/* Holdfast: object stores, heaps with a name, rights and pages of their own inside of a pool (HEAPO, section II-A).
+ * Public C interface (C11).
+ *
+ *   nvm_store_create(pool, "tenant/17", NULL);
+ *   nvm_store *s = nvm_store_attach(pool, "tenant/17", 0);
+ *   nvm_tx_begin(pool);
+ *   struct account *a = nvm_store_alloc(s, NVM_TYPE_ID(account), sizeof *a);
+ *   a->balance = 100;
+ *   nvm_store_set_root(s, a);
+ *   nvm_tx_commit(pool);
+ *   nvm_store_detach(s);
+ *
+ * A store has objects, a root, and clusters of pages that hold nothing else.  It begins as one page and grows by
+ * itself, up to its quota.  Its objects take part in the transactions of its pool, which span stores: one commit, all
+ * or nothing.  nvm_free(), nvm_realloc(), nvm_tx_log() and all other calls about objects take them by their address.
+ *
+ * A store has to be attached before its objects are touched.  Pages of stores that no thread has attached cannot be
+ * accessed, pages of stores that are attached read-only cannot be written: a stray pointer traps there (SIGSEGV) before
+ * it reads or changes a byte.  Pages of a store become so when no transaction can still write to them, at the latest in
+ * the first call about stores after that.  See docs/stores.md for what that is and what it is not.
+ *
+ * Rights.  A store has an owner, a group and nine permission bits, which are asked as those of a file: attaching
+ * read-only needs `r`, else `r` and `w`.  Names are the owner's, as in a folder with the sticky bit.  The ids are the
+ * effective ones of the process; user 0 may everything.  What keeps other processes out is the mode of the pool's file.
+ *
+ * Pointers from store to store.  A pointer stored in one store into another leads nowhere while that one is not
+ * attached: name the object by its nvm_store_ref.  Checked builds refuse such pointers, and `holdfast check` finds
+ * them.
+ *
+ * Durability.  On return of a call what it did is durable, or nothing of it was done; calls that are part of a
+ * transaction say so.  NVM_E_IN_DOUBT: the next open finds it or not.  Errors are 0 or -1, or a pointer or NULL, with
+ * nvm_errno().  Calls that create, delete, rename, or change rights or quota are refused inside of transactions
+ * (NVM_E_TX_OPEN).
+ *
+ * Threads.  Any, at once.  Pools of the engine `log` have no stores: NVM_E_ENGINE.  In a pool that is open read-only
+ * stores can be attached read-only and listed.  A pool that has ever had a store is refused by libraries that do not
+ * know them.
+ */
+#ifndef NVM_STORE_H
+#define NVM_STORE_H
+
+#include "nvm/nvm.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+#define NVM_STORE_NAME_MAX 255u /* bytes of a name: any but zero, at least one */
+
+/* An attached store.  The handle is valid until the store is detached as often as it was attached, or its pool is
+ * closed; after that calls with it are refused (NVM_E_INVALID) until some hundred others have been detached. */
+typedef struct nvm_store nvm_store;
+
+/* ---- names ------------------------------------------------------------------------------------------------------- */
+
+/* Zero-initialise, then set what matters. */
+typedef struct nvm_store_options {
+  uint32_t mode;     /* permission bits; 0: 0600 */
+  uint32_t reserved; /* zero */
+  uint64_t quota;    /* bytes that the store's pages may take, headers counted; 0: as many as the pool has */
+  uint64_t more[4];  /* zero */
+} nvm_store_options;
+
+/* Makes a store of one page, owned by the process's effective user and group.  One transaction, name included: three
+ * fences.  NVM_E_EXISTS; NVM_E_INVALID: a name that is empty, longer than NVM_STORE_NAME_MAX bytes; NVM_E_NO_SPACE. */
+NVM_API int nvm_store_create(NVM_POOL *pool, const char *name, const nvm_store_options *options);
+/* Takes the name away in one transaction, then frees the store's clusters, 64 to a transaction.  A process that ends
+ * meanwhile leaves clusters that later calls free.  NVM_E_NOT_FOUND; NVM_E_BUSY: it is attached, and the message says
+ * how often; NVM_E_SYSTEM with errno EPERM: this process is not its owner.  Needs no room: a full pool lets one delete.
+ * */
+NVM_API int nvm_store_delete(NVM_POOL *pool, const char *name);
+/* Gives a store another name, in one transaction; a store that had that name is deleted, as by nvm_store_delete().
+ * Errors as there, of either store. */
+NVM_API int nvm_store_rename(NVM_POOL *pool, const char *name, const char *new_name);
+
+typedef struct nvm_store_info {
+  const char *name;      /* valid during the visit; of nvm_store_stat() the caller's */
+  uint32_t number;       /* never used twice in a pool */
+  uint32_t owner, group; /* as of a file */
+  uint32_t mode;         /* permission bits */
+  uint64_t created;      /* seconds since 1970 */
+  uint64_t pages;        /* that it has */
+  uint64_t page_bytes;   /* of one */
+  uint64_t clusters;     /* runs of pages */
+  uint64_t objects;      /* committed */
+  uint64_t used_bytes;   /* by objects, whole slots and pages */
+  uint64_t quota;        /* bytes; 0: none */
+  uint64_t root;         /* offset of the root in the pool; 0: none */
+  uint32_t attached;     /* how often, in this process */
+  uint32_t read_only;    /* 1: attached read-only */
+  uint64_t reserved[4];
+} nvm_store_info;
+
+/* Calls visit(info, argument) for each store whose name begins with `prefix` (NULL: for all), in the order of names,
+ * until it returns non-zero, which is the result; a visitor should stop with a number above 0.  Names come in parts of
+ * some hundred, each of one moment; the visitor may call anything.  Costs the pages of all these stores: with
+ * nvm_store_names() only their names. */
+NVM_API int nvm_store_list(NVM_POOL *pool, const char *prefix, int (*visit)(const nvm_store_info *info, void *argument),
+                           void *argument);
+NVM_API int nvm_store_names(NVM_POOL *pool, const char *prefix, int (*visit)(const char *name, void *argument),
+                            void *argument);
+/* NVM_E_NOT_FOUND.  Costs the store's pages. */
+NVM_API int nvm_store_stat(NVM_POOL *pool, const char *name, nvm_store_info *out);
+
+/* ---- rights ------------------------------------------------------------------------------------------------------ */
+
+/* Takes effect with the next attach.  NVM_E_NOT_FOUND; NVM_E_SYSTEM with errno EPERM: this process may not. */
+NVM_API int nvm_store_chmod(NVM_POOL *pool, const char *name, uint32_t mode);
+/* UINT32_MAX leaves an id as it is.  As chown(2): user 0 may give a store to anybody, an owner to a group of his. */
+NVM_API int nvm_store_chown(NVM_POOL *pool, const char *name, uint32_t owner, uint32_t group);
+/* Bytes, 0: none.  NVM_E_INVALID: it has more already, and the message says how much. */
+NVM_API int nvm_store_quota(NVM_POOL *pool, const char *name, uint64_t bytes);
+
+/* ---- attached stores --------------------------------------------------------------------------------------------- */
+
+enum nvm_store_flags {
+  NVM_STORE_READ_ONLY = 1, /* its objects can be read, and nothing of it changes */
+  NVM_STORE_CREATE = 2     /* made, with default options, if there is none of the name */
+};
+/* Attaches a store, in time that goes with its size: its clusters and their maps are read, objects are not.  A store
+ * that is attached in the same way already gives the same handle again.  NVM_E_NOT_FOUND; NVM_E_SYSTEM with errno
+ * EACCES: the store's rights do not allow it; NVM_E_READ_ONLY: the pool is open read-only; NVM_E_BUSY: it is attached
+ * in another way; NVM_E_CORRUPT names what is damaged. */
+NVM_API nvm_store *nvm_store_attach(NVM_POOL *pool, const char *name, unsigned flags);
+/* The last of as many calls as there were attaches gives the store up.  NVM_E_BUSY, and it stays attached: an open
+ * transaction has allocated or freed an object in it.  Pointers into it lead nowhere from then on. */
+NVM_API int nvm_store_detach(nvm_store *store);
+
+/* The attached store of that name; NULL: it is not attached, and this is no error.  A look into a hash table. */
+NVM_API nvm_store *nvm_store_find(NVM_POOL *pool, const char *name);
+NVM_API const char *nvm_store_name(const nvm_store *store);
+NVM_API uint32_t nvm_store_number(const nvm_store *store);
+NVM_API NVM_POOL *nvm_store_pool(const nvm_store *store);
+/* The attached store that an address lies in; NULL: none, and this is no error. */
+NVM_API nvm_store *nvm_store_of(const void *p);
+
+/* The store's own root, an object of it; NULL: none.  nvm_store_set_root() is part of the thread's transaction in the
+ * pool; without one it is a transaction by itself.  NVM_E_BAD_POINTER: the object is none of the store's. */
+NVM_API void *nvm_store_get_root(nvm_store *store);
+NVM_API int nvm_store_set_root(nvm_store *store, void *object);
+
+/* As nvm_alloc(), nvm_calloc(), nvm_strdup() (whose object is a text), in the store: they need a transaction of this
+ * thread in its pool.  NVM_E_NO_SPACE: the pool is full, or the quota is used up, and the message says which.  A
+ * request that the store's pages have no room for makes it grow, in two or three fences, whatever becomes of the
+ * transaction; other requests cost none. */
+NVM_API void *nvm_store_alloc(nvm_store *store, uint32_t type_id, size_t size);
+NVM_API void *nvm_store_calloc(nvm_store *store, uint32_t type_id, size_t count, size_t size);
+NVM_API char *nvm_store_strdup(nvm_store *store, const char *text);
+/* Gives pages that are empty back to the pool.  1: there were any; 0; -1. */
+NVM_API int nvm_store_trim(nvm_store *store);
+
+/* ---- references from store to store ------------------------------------------------------------------------------ */
+
+/* A durable name of an object of any store, to be kept in objects of others: plain numbers, which no relocation
+ * changes.  All zero: names nothing. */
+typedef struct nvm_store_ref {
+  uint64_t store; /* its number */
+  uint64_t place; /* of the object in the pool */
+} nvm_store_ref;
+/* Of an object of an attached store; all zero, with nvm_errno(), for anything else. */
+NVM_API nvm_store_ref nvm_store_ref_of(const void *object);
+/* The object.  NULL: the reference names nothing (NVM_OK), its store is not attached (NVM_E_NOT_FOUND, with its
+ * number), or has no object there (NVM_E_BAD_POINTER). */
+NVM_API void *nvm_store_at(NVM_POOL *pool, nvm_store_ref ref);
+
+/* ---- the stores of a pool ---------------------------------------------------------------------------------------- */
+
+enum nvm_store_protection {
+  NVM_STORES_AS_THEY_ARE = 0,
+  NVM_STORES_PROTECTED = 1,  /* at first */
+  NVM_STORES_UNPROTECTED = 2 /* pages of detached stores stay accessible: an attach saves a few microseconds */
+};
+/* Zero-initialise, then set what matters. */
+typedef struct nvm_stores_options {
+  uint32_t protection; /* enum nvm_store_protection, of this process */
+  uint32_t burst;      /* names that a container of the trie takes: 2 to 255; 0: 35.  Of a pool without a catalogue */
+  uint64_t reserved[6];
+} nvm_stores_options;
+/* NVM_E_EXISTS: `burst` is set, and the pool has a catalogue already. */
+NVM_API int nvm_stores_configure(NVM_POOL *pool, const nvm_stores_options *options);
+
+typedef struct nvm_stores_statistics {
+  uint64_t names;
+  uint64_t attached;         /* in this process */
+  uint64_t dying;            /* deleted, and not freed yet */
+  uint64_t closed_bytes;     /* that cannot be accessed */
+  uint64_t read_only_bytes;  /* that cannot be written */
+  uint64_t protected_ranges; /* mappings that this takes, neighbours taken together */
+  uint64_t left_open_bytes;  /* that would be protected if the kernel allowed more mappings */
+  uint32_t burst;            /* of the catalogue; 0: there is none */
+  uint32_t given_up;         /* 1: nothing is protected any more, since the kernel refused to open a page */
+  uint64_t reserved[7];
+} nvm_stores_statistics;
+NVM_API int nvm_stores_get_statistics(NVM_POOL *pool, nvm_stores_statistics *out);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

@@ -1,0 +1,444 @@
+#include "api/object_stores.hpp"
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+#include <ctime>
+#include <new>
+#include <utility>
+
+#include "space/clusters_layout.hpp"
+#include "space/extent_image.hpp"
+#include "space/page_map.hpp"
+
+namespace nvm::api {
+
+using platform::page_access;
+// ---- the keeper -----------------------------------------------------------------------------------------------------
+
+void pages_keeper::open(std::uint64_t offset, std::uint64_t bytes, bool writes) noexcept {
+  if (guard == nullptr) return;
+  guard->open(offset, bytes, writes);
+  if (recording* const r = mine()) {
+    try {
+      r->opened.push_back({offset, bytes});
+    } catch (const std::bad_alloc&) {
+      // The pages stay open.
+    }
+  }
+}
+void pages_keeper::close(std::uint64_t offset, std::uint64_t bytes) noexcept {
+  if (guard == nullptr) return;
+  guard->close(offset, bytes);
+  recording* const r = mine();
+  if (r == nullptr) return;
+  const auto same = std::find_if(r->opened.rbegin(), r->opened.rend(),
+                                 [&](const range& one) { return one.offset == offset && one.bytes == bytes; });
+  if (same != r->opened.rend()) r->opened.erase(std::next(same).base());
+}
+void pages_keeper::freed(std::uint64_t offset, std::uint64_t bytes) noexcept {
+  if (guard != nullptr) guard->release(offset, bytes);
+}
+pages_keeper::recording* pages_keeper::mine() noexcept {
+  const std::lock_guard guard{lock_};
+  const auto at = std::find_if(recordings_.begin(), recordings_.end(),
+                               [](const recording* r) { return r->thread_ == std::this_thread::get_id(); });
+  return at == recordings_.end() ? nullptr : *at;
+}
+pages_keeper::recording::recording(pages_keeper& of) : of_{&of} {
+  const std::lock_guard guard{of.lock_};
+  of.recordings_.push_back(this);
+}
+void pages_keeper::recording::end() noexcept {
+  if (of_ == nullptr) return;
+  const std::lock_guard guard{of_->lock_};
+  std::erase(of_->recordings_, this);
+  of_ = nullptr;
+}
+
+// ---- life -----------------------------------------------------------------------------------------------------------
+
+status object_stores::begin(NVM_POOL* pool) noexcept try {
+  if (!pool->file->has_feature(layout::feature_stores)) return {};
+  auto made = std::make_shared<object_stores>(pool);
+  if (status s = made->start(); !s) return s;
+  const std::lock_guard guard{pool->object_stores_lock};
+  pool->object_stores = std::move(made);
+  return {};
+} catch (const std::bad_alloc&) {
+  return fail(errc::no_memory, "no volatile memory for the stores of a pool");
+}
+
+result<object_stores*> object_stores::of(NVM_POOL* pool) noexcept try {
+  if (pool == nullptr) return fail(errc::invalid, "the pool is NULL");
+  if (status s = pool->file->usable(); !s) return s.error();
+  const std::lock_guard guard{pool->object_stores_lock};
+  if (pool->object_stores == nullptr) {
+    if (pool->ending.load(std::memory_order_relaxed))
+      return fail(errc::invalid, "pool %s was closed", pool->file->path());
+    auto made = std::make_shared<object_stores>(pool);
+    if (status s = made->start(); !s) return s.error();
+    pool->object_stores = std::move(made);
+  }
+  return pool->object_stores.get();
+} catch (const std::bad_alloc&) {
+  return fail(errc::no_memory, "no volatile memory for the stores of a pool");
+}
+
+status object_stores::start() {
+  const auto side = pool_->engine->stores();
+  if (!side) return side.error();
+  const geometry g = shape();
+  if (pool_->stores_can_be_protected && g.page_bytes() % platform::page_bytes() == 0) {
+    guard_ = std::make_unique<stores::page_guard>(pool_->base(), g.capacity_bytes(),
+                                                  pool_->file->read_only() ? page_access::read : page_access::all);
+    keeper_.guard = guard_.get();
+  }
+  side_ = *side;
+  side_->keep_with(&keeper_);
+  protect_all();
+  return {};
+}
+
+void object_stores::end(NVM_POOL* pool, bool exiting) noexcept {
+  std::shared_ptr<object_stores> all;
+  {
+    const std::lock_guard guard{pool->object_stores_lock};
+    all = pool->object_stores;
+  }
+  if (all == nullptr) return;
+  const taking taken{all->lock_};
+  if (all->side_ == nullptr) return;
+  if (!exiting) {
+    for (auto& [name, s] : all->attached_) {
+      engines::left_open left;
+      (void)all->side_->detach(*s->of, left);  // nothing is open that could keep it
+      s->of = nullptr;
+      s->times = 0;
+    }
+    all->side_->keep_with(nullptr);
+    all->side_ = nullptr;
+  }
+  all->unprotect();
+}
+
+// ---- protection -----------------------------------------------------------------------------------------------------
+
+// Pages of all stores, as the page map alone says: neighbours by one call, and without a look at any store.
+void object_stores::protect_all() noexcept {
+  if (guard_ == nullptr || !pool_->file->has_feature(layout::feature_stores)) return;
+  const geometry g = shape();
+  std::uint64_t from = 0, to = 0;  // pages
+  const auto close = [&] {
+    if (from != to) guard_->close_to(g.page_offset(from), (to - from) << g.page_shift, page_access::none);
+  };
+  for (std::uint64_t page = 0; page < g.size_pages;) {
+    const std::uint64_t word = load_word(pool_->base(), g.entry_offset(page));
+    layout::page_entry e;
+    if (word == 0 || entry_fault(word, page, g, g.size_pages, e) != nullptr) {
+      ++page;
+      continue;
+    }
+    if (e.kind == layout::page_kind::cluster) {
+      if (page != to) {
+        close();
+        from = page;
+      }
+      to = page + e.length_pages;
+    }
+    page += e.length_pages;
+  }
+  close();
+}
+void object_stores::unprotect() noexcept {
+  if (guard_ != nullptr) guard_->release(0, shape().capacity_bytes());
+}
+// A store that is damaged stays accessible as far as it cannot be followed.
+void object_stores::protect(std::uint64_t page, page_access to) noexcept {
+  if (keeper_.guard == nullptr) return;
+  (void)side_->ranges(page, [&](std::uint64_t offset, std::uint64_t bytes) { guard_->close_to(offset, bytes, to); });
+}
+
+void object_stores::close_what_has_ended() {
+  std::erase_if(closing_, [&](closing& c) {
+    if (!side_->gone(c.left)) return false;
+    keeper_.close_all(c.opened);
+    if (c.page != 0 && side_->attached(c.page) == nullptr) protect(c.page, page_access::none);
+    return true;
+  });
+}
+// The store is attached again, or goes.
+void object_stores::forget_closing(std::uint64_t page) {
+  std::erase_if(closing_, [&](closing& c) {
+    if (c.page != page) return false;
+    keeper_.close_all(c.opened);
+    return true;
+  });
+}
+
+open_store* store_holding(NVM_POOL* pool, std::uint64_t offset) noexcept {
+  const std::lock_guard guard{pool->object_stores_lock};
+  return pool->object_stores == nullptr ? nullptr : pool->object_stores->open_holder(offset);
+}
+
+all_pages_open::all_pages_open(NVM_POOL* pool) noexcept {
+  {
+    const std::lock_guard guard{pool->object_stores_lock};
+    of_ = pool->object_stores;
+  }
+  if (of_ != nullptr) of_->open_pages();
+}
+all_pages_open::~all_pages_open() {
+  if (of_ != nullptr) of_->close_pages();
+}
+
+// ---- transactions ---------------------------------------------------------------------------------------------------
+
+stores::pool_bytes object_stores::bytes() const noexcept {
+  const geometry g = shape();
+  return {pool_->base(), g.data_offset, g.size_bytes()};
+}
+
+status object_stores::change(const body& f, lsn_t& lsn, closing* after) {
+  closing_.reserve(closing_.size() + 1);
+  closing ends{0, {}, {}};
+  ends.left.turns.reserve(1);
+  pages_keeper::recording recorded{keeper_};
+  thread_transactions& mine = thread_transactions::mine();
+  if (status s = begin_transaction(pool_, mine); !s) return s;
+  const entry e = *mine.in(pool_);
+  open_transaction& t = *e.transaction;
+  ends.left.turns.push_back({t.lane(), pool_->engine->turns_of(t.lane())});
+  names_change names{t, bytes()};
+  status s = f(t, names);
+  if (s) s = names.finish();
+  if (s) {
+    std::vector<tx::hook> hooks;
+    const auto committed = t.commit(hooks);
+    mine.remove(pool_);
+    if (committed) lsn = std::max(lsn, *committed);
+    if (!committed) s = committed.error();
+  } else {
+    abort_all_levels(e);
+  }
+  recorded.end();
+  ends.opened = std::move(recorded.opened);
+  if (after != nullptr) {
+    ends.page = s ? after->page : 0;
+    closing_.push_back(std::move(ends));
+  }
+  return s;
+}
+
+status object_stores::wait(lsn_t lsn) const noexcept {
+  if (lsn == 0) return change_is_intact(pool_);
+  if (status s = pool_->engine->wait(lsn); !s) return s;
+  return change_is_intact(pool_);
+}
+
+// ---- attached stores ------------------------------------------------------------------------------------------------
+
+result<nvm_store*> object_stores::attach_page(std::string_view name, std::uint64_t page, bool read_only) {
+  // Nothing can fail once it is attached.
+  auto made = std::make_unique<nvm_store>();
+  nvm_store& s = *made;
+  s.name = name;
+  s.number = side_->number_at(page);
+  numbers_[s.number] = &s;
+  const auto entry = attached_.emplace(s.name, std::move(made)).first;
+  pages_keeper::recording recorded{keeper_};
+  const auto of = side_->attach(page, read_only);
+  recorded.end();
+  if (!of) {
+    numbers_.erase(s.number);
+    attached_.erase(entry);
+    return of.error();
+  }
+  forget_closing(page);
+  protect(page, read_only ? page_access::read : page_access::all);
+  keeper_.close_all(recorded.opened);
+  s.seen.mark = debugger_view::of_object_store;
+  s.seen.name = s.name.c_str();
+  s.seen.pool = pool_;
+  s.pool = pool_;
+  s.of = *of;
+  s.page = page;
+  s.read_only = read_only;
+  s.times = 1;
+  return &s;
+}
+
+result<nvm_store*> object_stores::attach(const char* name, unsigned flags) {
+  const bool read_only = (flags & NVM_STORE_READ_ONLY) != 0;
+  if (pool_->file->read_only() && !read_only) return fail(errc::read_only, "%s is open read-only", path());
+  lsn_t lsn = 0;
+  const taking taken{lock_};
+  close_what_has_ended();
+  auto page = page_of(name);
+  if (!page && page.error() == errc::not_found && (flags & NVM_STORE_CREATE) != 0 && !pool_->file->read_only()) {
+    if (status s = make(name, {}, lsn); !s) return s.error();
+    if (status s = wait(lsn); !s) return s.error();
+    page = page_of(name);
+  }
+  if (!page) return page.error();
+  const auto who = platform::identity_of_process();
+  if (!who) return who.error();
+  pages_keeper::ranges opened;
+  const auto r = rights_at(*page, opened);
+  result<nvm_store*> answer = static_cast<nvm_store*>(nullptr);
+  nvm_store* const there = attached(name);
+  if (!r) {
+    answer = r.error();
+  } else if (!may(*r, *who, read_only ? stores::may_read : stores::may_read | stores::may_write)) {
+    answer = refused(EACCES, "this process may not attach it", name, *r);
+  } else if (there != nullptr && there->read_only != read_only) {
+    answer = not_attached(name).error();
+  } else if (there != nullptr) {
+    ++there->times;
+    answer = there;
+  } else {
+    answer = attach_page(name, *page, read_only);
+  }
+  const int cause = errno;
+  keeper_.close_all(opened);
+  errno = cause;
+  if (status s = intact(pool_); !s) return s.error();
+  return answer;
+}
+
+status object_stores::detach(nvm_store& s) {
+  const taking taken{lock_};
+  if (s.of == nullptr || side_ == nullptr) return fail(errc::invalid, "store \"%s\" is not attached", s.name.c_str());
+  if (s.times > 1) {
+    --s.times;
+    return {};
+  }
+  closing_.reserve(closing_.size() + 1);
+  closing after{s.page, {}, {}};
+  if (status done = side_->detach(*s.of, after.left); !done) return done;
+  s.times = 0;
+  s.of = nullptr;
+  numbers_.erase(s.number);
+  auto node = attached_.extract(s.name);
+  detached_.push_back(std::move(node.mapped()));
+  if (detached_.size() > detached_max) detached_.pop_front();
+  closing_.push_back(std::move(after));
+  close_what_has_ended();
+  return {};
+}
+
+nvm_store* object_stores::holder(std::uint64_t offset) {
+  const taking taken{lock_};
+  if (side_ == nullptr) return nullptr;
+  if (side_->holder(offset) == nullptr) return nullptr;
+  const auto at = numbers_.find(side_->number_at(offset));
+  return at == numbers_.end() ? nullptr : at->second;
+}
+nvm_store* object_stores::by_name(std::string_view name) {
+  const taking taken{lock_};
+  return attached(name);
+}
+nvm_store* object_stores::by_number(std::uint64_t number) {
+  const taking taken{lock_};
+  const auto at = number > UINT32_MAX ? numbers_.end() : numbers_.find(static_cast<std::uint32_t>(number));
+  return at == numbers_.end() ? nullptr : at->second;
+}
+
+// Its pages are accessible as long as it is attached, and after that until this transaction has ended.  Without the
+// lock: who waits for it in an open transaction would keep drops from going on.
+status object_stores::set_root(nvm_store& s, open_transaction& t, std::uint64_t payload) {
+  if (s.of == nullptr) return fail(errc::invalid, "store \"%s\" is not attached", s.name.c_str());
+  if (s.read_only) return fail(errc::read_only, "store \"%s\" is attached read-only", s.name.c_str());
+  pages_keeper::recording recorded{keeper_};
+  const status set = side_->set_root(t, s.page, payload);
+  recorded.end();
+  keeper_.close_all(recorded.opened);
+  return set;
+}
+result<std::uint64_t> object_stores::root_of(const nvm_store& s) const noexcept {
+  const std::uint64_t at = s.page + offsetof(layout::cluster_header, root);
+  const std::uint64_t word = load_word(pool_->base(), at);
+  if (!word_holds(word, word_seed(at))) return stores::damaged_names("the root of a store", at);
+  return word & checked_mask;
+}
+
+// ---- facts ----------------------------------------------------------------------------------------------------------
+
+status object_stores::stat(std::string_view name, nvm_store_info& out) {
+  const taking taken{lock_};
+  close_what_has_ended();
+  const auto page = page_of(name);
+  if (!page) return page.error();
+  const auto f = side_->facts(*page);
+  if (!f) return f.error();
+  out = {};
+  out.number = f->number;
+  out.owner = f->rights.owner;
+  out.group = f->rights.group;
+  out.mode = f->rights.mode;
+  out.created = f->created;
+  out.pages = f->pages;
+  out.page_bytes = shape().page_bytes();
+  out.clusters = f->clusters;
+  out.objects = f->objects;
+  out.used_bytes = f->used_bytes;
+  out.quota = f->quota_bytes;
+  out.root = f->root;
+  if (const nvm_store* const s = attached(name)) {
+    out.attached = s->times;
+    out.read_only = s->read_only ? 1 : 0;
+  }
+  return intact(pool_);
+}
+
+status object_stores::configure(const nvm_stores_options& o) {
+  const taking taken{lock_};
+  if (o.burst != 0) {
+    if (status s = find_catalogue(wanted_catalogue::as_it_is); !s) return s;
+    if (catalogue_)
+      return fail(errc::exists, "%s has a catalogue of stores, of burst %u", path(), catalogue_->burst_names);
+    lsn_t lsn = 0;
+    if (status s = find_catalogue(wanted_catalogue::made, o.burst, &lsn); !s) return s;
+    if (status s = wait(lsn); !s) return s;
+  }
+  if (o.protection == NVM_STORES_AS_THEY_ARE || guard_ == nullptr) return {};
+  const bool on = o.protection == NVM_STORES_PROTECTED;
+  if (on == (keeper_.guard != nullptr)) return {};
+  if (!attached_.empty() || !closing_.empty())
+    return fail(errc::busy, "%s: stores are attached, or have been and are still waited for", path());
+  if (on) {
+    keeper_.guard = guard_.get();
+    protect_all();
+  } else {
+    keeper_.guard = nullptr;
+    unprotect();
+  }
+  return {};
+}
+
+status object_stores::statistics(nvm_stores_statistics& out) {
+  const taking taken{lock_};
+  close_what_has_ended();
+  out = {};
+  if (status s = find_catalogue(wanted_catalogue::as_it_is); !s) return s;
+  out.attached = attached_.size();
+  if (catalogue_) {
+    stores::names_reader m{bytes()};
+    const auto count = count_names(m, *catalogue_);
+    if (!count) return count.error();
+    out.names = *count;
+    out.burst = catalogue_->burst_names;
+    if (status s = each_dying(m, *catalogue_, [&](std::uint64_t) { return ++out.dying != 0; }); !s) return s;
+  }
+  if (guard_ != nullptr) {
+    const auto f = guard_->now();
+    out.closed_bytes = f.closed_bytes;
+    out.read_only_bytes = f.read_only_bytes;
+    out.protected_ranges = f.ranges;
+    out.left_open_bytes = f.left_open_bytes;
+    out.given_up = f.given_up ? 1 : 0;
+  }
+  return intact(pool_);
+}
+
+}  // namespace nvm::api

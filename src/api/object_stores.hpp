@@ -1,0 +1,210 @@
+// The object stores of an open pool in the C interface: names, attached stores, protection, stores that are being
+// dropped.
+//
+// Local namespace (HEAPO, section II-A): attached stores by name, in a hash table.  Of all others the catalogue in the
+// pool knows.
+//
+// Threads.  One lock, held by every call about names and attached stores, also for its transaction, so that look-ups
+// read the trie in place; not while a thread waits until a commit is durable, nor from one batch of a drop to the next.
+//  Lock order: this lock, then those of the engine, then that of page_guard.
+#pragma once
+
+#include <deque>
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <set>
+#include <string>
+#include <string_view>
+#include <thread>
+#include <unordered_map>
+#include <vector>
+
+#include "api/pool_object.hpp"
+#include "engine/store_side.hpp"
+#include "nvm/store.h"
+#include "store/store.hpp"
+
+struct nvm_store {
+  nvm::api::debugger_view seen;  // first
+  NVM_POOL* pool = nullptr;
+  nvm::open_store* of = nullptr;  // nullptr: it was detached
+  std::uint64_t page = 0;
+  std::uint32_t number = 0;
+  bool read_only = false;
+  unsigned times = 0;  // attached
+  std::string name;
+};
+
+namespace nvm::api {
+
+// Tells page_guard what the engine is about to look at.
+class pages_keeper final : public engines::store_keeper {
+ public:
+  struct range {
+    std::uint64_t offset, bytes;
+  };
+  using ranges = std::vector<range>;
+
+  void open(std::uint64_t offset, std::uint64_t bytes, bool writes) noexcept override;
+  void close(std::uint64_t offset, std::uint64_t bytes) noexcept override;
+  void freed(std::uint64_t offset, std::uint64_t bytes) noexcept override;
+
+  // What this thread opens while one of these lives, and does not close, is in `opened`.
+  class recording {
+   public:
+    // May throw std::bad_alloc.
+    explicit recording(pages_keeper& of);
+    ~recording() { end(); }
+    recording(const recording&) = delete;
+    recording& operator=(const recording&) = delete;
+    void end() noexcept;
+    ranges opened;
+
+   private:
+    friend class pages_keeper;
+    pages_keeper* of_;
+    const std::thread::id thread_ = std::this_thread::get_id();
+  };
+  void close_all(const ranges& opened) noexcept {
+    for (const range& r : opened) close(r.offset, r.bytes);
+  }
+
+  stores::page_guard* guard = nullptr;  // nullptr: nothing is protected; changed while nothing is attached
+
+ private:
+  // Of the calling thread; nullptr: it records nothing.
+  [[nodiscard]] recording* mine() noexcept;
+  std::mutex lock_;  // a leaf
+  std::vector<recording*> recordings_;
+};
+
+class object_stores {
+ public:
+  using taking = std::unique_lock<std::mutex>;
+
+  // Those of a pool; made by the first call.
+  [[nodiscard]] static result<object_stores*> of(NVM_POOL* pool) noexcept;
+  // While the pool is opened: what is to be protected is so before the program has the pool.
+  [[nodiscard]] static status begin(NVM_POOL* pool) noexcept;
+  // While it is closed: pages are accessible, handles are of no use.  `exiting`: other threads may go on.
+  static void end(NVM_POOL* pool, bool exiting) noexcept;
+
+  [[nodiscard]] status create(const char* name, const nvm_store_options& o);
+  [[nodiscard]] status drop(const char* name);
+  [[nodiscard]] status rename(const char* name, const char* new_name);
+  [[nodiscard]] result<nvm_store*> attach(const char* name, unsigned flags);
+  [[nodiscard]] status detach(nvm_store& s);
+  [[nodiscard]] status stat(std::string_view name, nvm_store_info& out);
+  // Up to `most` names after `after` that begin with `prefix`.
+  [[nodiscard]] status names(std::string_view prefix, const std::string& after, std::size_t most,
+                             std::vector<std::string>& out);
+  // what(rights, who) -> status decides and changes them.
+  using rights_change = status (*)(stores::rights& r, const stores::identity& who, std::uint32_t a, std::uint32_t b);
+  [[nodiscard]] status change_rights(const char* name, rights_change what, std::uint32_t a, std::uint32_t b);
+  [[nodiscard]] status set_quota(const char* name, std::uint64_t bytes);
+  [[nodiscard]] status configure(const nvm_stores_options& o);
+  [[nodiscard]] status statistics(nvm_stores_statistics& out);
+
+  // Of a handle; nullptr: none, or no store holds the place.
+  [[nodiscard]] nvm_store* holder(std::uint64_t offset);
+  [[nodiscard]] open_store* open_holder(std::uint64_t offset) noexcept {
+    return side_ == nullptr ? nullptr : side_->holder(offset);
+  }
+  [[nodiscard]] nvm_store* by_number(std::uint64_t number);
+  [[nodiscard]] nvm_store* by_name(std::string_view name);
+  [[nodiscard]] status set_root(nvm_store& s, open_transaction& t, std::uint64_t payload);
+  [[nodiscard]] result<std::uint64_t> root_of(const nvm_store& s) const noexcept;
+  [[nodiscard]] bool trim(nvm_store& s) { return side_->trim(*s.of); }
+  [[nodiscard]] bool holds(const nvm_store& s, std::uint64_t offset) noexcept { return side_->holder(offset) == s.of; }
+
+  // Between these two all pages can be read and written: for walks over the pool.
+  void open_pages() noexcept {
+    if (guard_ != nullptr) guard_->open_all();
+  }
+  void close_pages() noexcept {
+    if (guard_ != nullptr) guard_->close_all();
+  }
+
+  explicit object_stores(NVM_POOL* pool) noexcept : pool_{pool} {}
+
+ private:
+  using names_change = stores::names_transaction<open_transaction>;
+  // Pages that become inaccessible when the transactions that may still write there have ended.
+  struct closing {
+    std::uint64_t page;
+    engines::left_open left;
+    pages_keeper::ranges opened;
+  };
+  enum class wanted_catalogue : std::uint8_t { as_it_is, made };
+
+  [[nodiscard]] status start();
+  [[nodiscard]] geometry shape() const noexcept { return pool_->file->geometry(); }
+  [[nodiscard]] stores::pool_bytes bytes() const noexcept;
+  [[nodiscard]] const char* path() const noexcept { return pool_->file->path(); }
+
+  // Under the lock.  One transaction: f, then the words of names.  `after`: what f opens is closed, and the page that
+  // it names protected, when the transaction can touch them no more; nullptr: it stays open.
+  using body = std::function<status(open_transaction& t, names_change& names)>;
+  [[nodiscard]] status change(const body& f, lsn_t& lsn, closing* after = nullptr);
+  // `made_at`: what to wait for if it was made.
+  [[nodiscard]] status find_catalogue(wanted_catalogue how, unsigned burst = layout::burst_names_default,
+                                      lsn_t* made_at = nullptr);
+  [[nodiscard]] result<std::uint64_t> page_of(std::string_view name);
+  [[nodiscard]] result<stores::rights> rights_at(std::uint64_t page, pages_keeper::ranges& opened);
+  [[nodiscard]] status must_own(std::string_view name, std::uint64_t page, const char* what);
+  [[nodiscard]] nvm_store* attached(std::string_view name) noexcept;
+  [[nodiscard]] status not_attached(std::string_view name);
+  [[nodiscard]] errc none_of(std::string_view name) const noexcept;
+  [[nodiscard]] status make(const char* name, const nvm_store_options& o, lsn_t& lsn);
+  [[nodiscard]] result<nvm_store*> attach_page(std::string_view name, std::uint64_t page, bool read_only);
+  void forget_closing(std::uint64_t page);
+  void close_what_has_ended();
+  void protect(std::uint64_t page, platform::page_access to) noexcept;
+  void protect_all() noexcept;
+  void unprotect() noexcept;
+
+  // Without the lock.  What cannot go yet is left for a later call.
+  [[nodiscard]] status finish_drop(std::uint64_t page, std::string_view name, bool& left);
+  [[nodiscard]] bool lacks_places();
+  [[nodiscard]] status drop_batch(std::uint64_t page, bool& done, lsn_t& lsn);
+  [[nodiscard]] status finish_drops();
+  template <class F>
+  [[nodiscard]] status take_name(F&& f, std::uint64_t& dying);
+  [[nodiscard]] status wait(lsn_t lsn) const noexcept;
+
+  NVM_POOL* pool_;
+  std::mutex lock_;
+  engines::store_side* side_ = nullptr;  // nullptr: the pool is closed
+  pages_keeper keeper_;
+  std::unique_ptr<stores::page_guard> guard_;  // null: protection is off, or impossible
+  std::optional<stores::catalogue_place> catalogue_;
+  std::unordered_map<std::string, std::unique_ptr<nvm_store>> attached_;
+  std::unordered_map<std::uint32_t, nvm_store*> numbers_;  // of these
+  std::deque<std::unique_ptr<nvm_store>> detached_;        // handles that are refused
+  static constexpr std::size_t detached_max = 256;
+  std::vector<closing> closing_;
+  std::set<std::uint64_t> being_dropped_;  // by some thread
+  bool drops_left_ = true;                 // there may be some that a process has left
+};
+
+// errc::system with that errno: what rights do not allow.
+[[nodiscard]] errc refused(int cause, const char* what, std::string_view name, const stores::rights& r) noexcept;
+
+// The attached store that has this place; nullptr: none.
+[[nodiscard]] open_store* store_holding(NVM_POOL* pool, std::uint64_t offset) noexcept;
+
+// For the length of a walk over all pages of a pool.
+class all_pages_open {
+ public:
+  explicit all_pages_open(NVM_POOL* pool) noexcept;
+  ~all_pages_open();
+  all_pages_open(const all_pages_open&) = delete;
+  all_pages_open& operator=(const all_pages_open&) = delete;
+
+ private:
+  std::shared_ptr<object_stores> of_;
+};
+
+}  // namespace nvm::api

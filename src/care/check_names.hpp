@@ -1,0 +1,28 @@
+// Full check of the names of a pool's object stores.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+
+#include "pool/pool.hpp"
+
+namespace nvm::care {
+
+// Walks the catalogue at that place (0: there is none) in a pool at rest whose pages are sound, and compares it with
+// the stores that the page map has; calls tell(offset, finding) for each fault:
+//   what the trie's own check finds; a node that is no object of its kind and size; one that nothing leads to
+//   a name, or a place for a dying store, that leads to no store page; a store that has neither
+//   a store whose number is not below the next one's
+// errc::no_memory: it could not.
+[[nodiscard]] status check_names(const std::byte* base, const geometry& g, std::uint64_t catalogue,
+                                 const std::function<void(std::uint64_t offset, const char* finding)>& tell);
+
+struct names_on_file {
+  std::uint64_t names = 0;  // of stores
+  std::uint32_t burst = 0;  // names that a container takes; 0: there is no catalogue
+};
+// What the catalogue in the file says, also while another process has the pool: takes no lock, changes nothing; on ssd
+// what is in the log alone is not seen.  errc::system, not_a_pool, corrupt.
+[[nodiscard]] result<names_on_file> names_in(const char* path) noexcept;
+
+}  // namespace nvm::care

@@ -1,0 +1,2 @@
+// The same program, in C++.
+#include "heapo_names_test.c"
