@@ -1,4 +1,5 @@
 // holdfast info: what a pool's file says about itself, also beside a living owner.
+#include "care/check_names.hpp"
 #include "care/region_sets.hpp"
 #include "cli/arguments.hpp"
 #include "cli/kv_actions.hpp"
@@ -26,6 +27,10 @@ exit_code run(const arguments& given, console& out) {
       sets.push_back({{"name", set.name}, {"bytes", set.bytes}});
     }
   }
+  const auto names = care::names_in(path.c_str());
+  const std::uint64_t stores = names ? names->names : 0;
+  if (stores != 0) out.text("  stores     {}, found by `holdfast store ls`\n", stores);
+  document["store_count"] = stores;
   out.document(document);
   return exit_good;
 }

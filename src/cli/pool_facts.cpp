@@ -39,8 +39,9 @@ constexpr json_field fields[] = {
     // Of info alone.
     {"region_sets[].name", "of a set of regions, in the order of names; on ssd as of the last checkpoint"},
     {"region_sets[].bytes", "of the pages that it has"},
+    {"store_count", "object stores that have names; on ssd as of the last checkpoint"},
 };
-constexpr std::size_t fields_of_info = 2;
+constexpr std::size_t fields_of_info = 3;
 
 std::string uuid_text(const std::uint8_t (&uuid)[16]) {
   std::string text;

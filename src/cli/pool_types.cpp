@@ -10,6 +10,7 @@
 #include "cli/units.hpp"
 #include "kv/kv_layout.hpp"
 #include "object/type_map_layout.hpp"
+#include "store/names_layout.hpp"
 
 namespace nvm::cli {
 namespace {
@@ -29,6 +30,9 @@ constexpr own_type own_types[] = {
     {layout::kv_type_leaf, "(store: leaf)"},
     {layout::kv_type_inner, "(store: inner node)"},
     {layout::kv_type_separator, "(store: separator)"},
+    {layout::names_type_catalogue, "(names of stores)"},
+    {layout::names_type_inner, "(names of stores: inner node)"},
+    {layout::names_type_container, "(names of stores: container)"},
 };
 
 struct loading {

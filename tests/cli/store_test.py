@@ -1,0 +1,82 @@
+#!/usr/bin/env python3
+"""store: the object stores of a pool, from the command line."""
+
+import os
+
+from cli_testing import GOOD, MEDIA, USAGE, PoolTest, main, run
+
+
+class Store(PoolTest):
+    def pool(self, medium="shm"):
+        path = self.path(f"stores-{medium}")
+        self.answer("create", path, "--size", "8M", "--medium", medium)
+        return path
+
+    def names(self, path, *prefix):
+        return [s["name"] for s in self.answer("store", "ls", path, *prefix)["stores"]]
+
+    def test_makes_lists_renames_and_deletes(self):
+        for medium in MEDIA:
+            path = self.pool(medium)
+            self.assertEqual(self.names(path), [])
+            self.assertIn("no stores", run("store", "ls", path).stdout)
+            for name in ("tenant/2", "robot", "tenant/1"):
+                self.assertEqual(self.answer("store", "create", path, name)["name"], name)
+            self.assertEqual(self.names(path), ["robot", "tenant/1", "tenant/2"])
+            self.assertEqual(self.names(path, "tenant/"), ["tenant/1", "tenant/2"])
+            self.assertEqual(run("store", "ls", path, "tenant/").stdout, "tenant/1\ntenant/2\n")
+            self.assertEqual(self.answer("store", "mv", path, "robot", "arm")["name"], "arm")
+            self.assertEqual(self.answer("store", "mv", path, "tenant/1", "tenant/2")["name"], "tenant/2")
+            self.assertEqual(self.names(path), ["arm", "tenant/2"])
+            self.answer("store", "rm", path, "arm")
+            self.assertEqual(self.names(path), ["tenant/2"])
+            self.assertEqual(run("check", path).returncode, GOOD)
+            if medium == "shm":
+                self.assertEqual(self.answer("info", path)["store_count"], 1)
+
+    def test_shows_facts_and_sets_rights(self):
+        path = self.pool()
+        self.answer("store", "create", path, "s", "--mode", "640", "--quota", "1M")
+        facts = self.answer("store", "stat", path, "s")
+        self.assertEqual((facts["mode"], facts["quota_bytes"], facts["object_count"], facts["pages"]),
+                         ("0640", 1 << 20, 0, 1))
+        self.assertEqual((facts["owner"], facts["group"]), (os.geteuid(), os.getegid()))
+        self.assertIn("mode 0640", run("store", "stat", path, "s").stdout)
+        self.assertEqual(self.answer("store", "chmod", path, "s", "0400")["mode"], "0400")
+        self.assertEqual(self.answer("store", "stat", path, "s")["mode"], "0400")
+        if os.geteuid() == 0:
+            self.answer("store", "chown", path, "s", "1000:100")
+            facts = self.answer("store", "stat", path, "s")
+            self.assertEqual((facts["owner"], facts["group"]), (1000, 100))
+            self.answer("store", "chown", path, "s", ":7")
+            self.assertEqual(self.answer("store", "stat", path, "s")["group"], 7)
+
+    def test_sums_up_pages(self):
+        path = self.pool()
+        for name in ("a", "b"):
+            self.answer("store", "create", path, name)
+        use = self.answer("store", "du", path)
+        self.assertEqual(use["bytes"], 2 * 4096)
+        self.assertEqual([s["name"] for s in use["stores"]], ["a", "b"])
+        self.assertEqual(sum(s["bytes"] for s in use["stores"]), use["bytes"])
+        self.assertIn("in all", run("store", "du", path, "a").stdout)
+
+    def test_says_what_is_wrong(self):
+        path = self.pool()
+        self.answer("store", "create", path, "s")
+        for arguments, code in (
+                (("create", path, "s"), "NVM_E_EXISTS"), (("rm", path, "t"), "NVM_E_NOT_FOUND"),
+                (("stat", path, "t"), "NVM_E_NOT_FOUND"), (("mv", path, "t", "u"), "NVM_E_NOT_FOUND"),
+                (("create", path, "n" * 256), "NVM_E_INVALID"), (("create", path, ""), "")):
+            done = run("store", *arguments)
+            self.assertNotEqual(done.returncode, GOOD, arguments)
+            self.assertIn(code, done.stderr)
+        for arguments in (("ls",), ("create", path), ("mv", path, "s"), ("chmod", path, "s", "9"),
+                          ("chown", path, "s", "x"), ("chown", path, "s", ":"), ("stat", path, "s", "t"),
+                          ("unknown", path)):
+            self.assertEqual(run("store", *arguments).returncode, USAGE, arguments)
+        self.assertEqual(self.names(path), ["s"])
+
+
+if __name__ == "__main__":
+    main()
