@@ -210,6 +210,28 @@ status file::truncate(std::uint64_t bytes) const noexcept {
   return failed(space_or(errc::system), "truncation", 0, bytes);
 }
 
+status file::punch(std::uint64_t offset, std::uint64_t bytes) const noexcept {
+  constexpr int mode = FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE;
+  const auto start = static_cast<off_t>(offset);
+  const auto length = static_cast<off_t>(bytes);
+  if (uninterrupted([&] { return calls().fallocate(descriptor_, mode, start, length); }) == 0) return {};
+  return failed(errc::system, "giving back", offset, bytes);
+}
+
+result<std::uint64_t> file::next_data(std::uint64_t offset) const noexcept {
+  const off_t at = ::lseek(descriptor_, static_cast<off_t>(offset), SEEK_DATA);
+  if (at >= 0) return static_cast<std::uint64_t>(at);
+  if (errno == ENXIO) return size();
+  return failed(errc::system, "looking for data", offset, 0).error();
+}
+
+result<std::uint64_t> file::next_hole(std::uint64_t offset) const noexcept {
+  const off_t at = ::lseek(descriptor_, static_cast<off_t>(offset), SEEK_HOLE);
+  if (at >= 0) return static_cast<std::uint64_t>(at);
+  if (errno == ENXIO) return size();
+  return failed(errc::system, "looking for a hole", offset, 0).error();
+}
+
 result<std::uint64_t> file::size() const noexcept {
   struct ::stat s{};
   if (calls().fstat(descriptor_, &s) == 0) return static_cast<std::uint64_t>(s.st_size);

@@ -94,6 +94,12 @@ class file {
   // stores and writes there find no full device.  Contents already there stay.
   [[nodiscard]] status allocate(std::uint64_t offset, std::uint64_t bytes) const noexcept;
   [[nodiscard]] status truncate(std::uint64_t bytes) const noexcept;
+  // The range has no space of its own any more, and reads as zeros; the file is as long as before.
+  [[nodiscard]] status punch(std::uint64_t offset, std::uint64_t bytes) const noexcept;
+  // The first byte from `offset` on that is in no hole; the file's length if there is none.
+  [[nodiscard]] result<std::uint64_t> next_data(std::uint64_t offset) const noexcept;
+  // The first byte from `offset` on, which is in no hole, that is in one.
+  [[nodiscard]] result<std::uint64_t> next_hole(std::uint64_t offset) const noexcept;
   [[nodiscard]] result<std::uint64_t> size() const noexcept;
   [[nodiscard]] result<file_facts> facts() const noexcept;
   [[nodiscard]] file_identity identity() const noexcept;

@@ -226,8 +226,9 @@ struct lost_page_handler {
     const bool inside = (calls::of_thread & calls::inside) != 0 || accesses_quickly(context);
     const spin_held held{m.held_};
     m.note_loss(offset, info.si_code, length);
-    if (!m.leave_file()) return false;
-    if (!inside) {
+    const bool ends = m.keeps_mapping_.load(std::memory_order_relaxed);
+    if (!ends && !m.leave_file()) return false;
+    if (!inside || ends) {
       char text[600];
       sentence s{text, sizeof text};
       s << "holdfast: " << m.where_.name << ": the program has touched what it cannot have: " << m.why_ << "\n";
@@ -367,9 +368,22 @@ void watched_memory::note_loss(std::uint64_t offset, int code, std::uint64_t fil
   } else {
     s << "the object page at byte " << page << " cannot be built: the memory that held it is damaged";
   }
+  set_lost();
+}
+
+void watched_memory::set_lost() noexcept {
   calls::failures.fetch_add(1, std::memory_order_relaxed);
   // release: pairs with the acquire in lost().
   lost_.store(true, std::memory_order_release);
+}
+
+void watched_memory::lose(std::uint64_t offset, const char* why) noexcept {
+  const all_signals_blocked quiet;
+  const spin_held held{held_};
+  if (lost()) return;
+  sentence s{why_, sizeof why_};
+  s << "the page at offset " << offset << " is lost: " << why;
+  set_lost();
 }
 
 bool watched_memory::leave_file() noexcept {

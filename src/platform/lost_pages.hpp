@@ -140,6 +140,12 @@ class watched_memory {
   void stop() noexcept;
   void forget_in_child() noexcept;
 
+  // The mapping has pages that are elsewhere, and would show zeros as a private one: from now on a loss ends the process
+  // in place of steps 2 and 3, inside of a call as well.
+  void keep_mapping() noexcept { keeps_mapping_.store(true, std::memory_order_relaxed); }
+  // Step 1 for a page that its keeper cannot bring, before it lets an access fail.  By a thread that runs no handler.
+  void lose(std::uint64_t offset, const char* why) noexcept;
+
   // acquire: pairs with the release in the handler: the reason is there.
   [[nodiscard]] bool lost() const noexcept { return lost_.load(std::memory_order_acquire); }
   // "the page at offset 8192 is lost: the file was cut off to 4096 bytes"
@@ -156,6 +162,7 @@ class watched_memory {
 
   // What follows is called with held_ set and all signals blocked.
   void note_loss(std::uint64_t offset, int code, std::uint64_t file_length) noexcept;
+  void set_lost() noexcept;
   [[nodiscard]] bool leave_file() noexcept;
   [[nodiscard]] bool put_zeros(std::uint64_t offset, std::uint64_t granule, std::uint64_t file_length) noexcept;
   void hide() noexcept;
@@ -163,10 +170,11 @@ class watched_memory {
   place where_;
   std::atomic<bool> lost_{false};
   std::atomic<bool> held_{false};
+  std::atomic<bool> keeps_mapping_{false};  // relaxed: set before anything can be lost that way
   bool left_file_ = false;
   unsigned count_ = 0;
   range ranges_[ranges_max];
-  char why_[200] = "";
+  char why_[320] = "";
 };
 
 // The failure of a call that read memory which has failed, whatever memory that was.

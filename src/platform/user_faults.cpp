@@ -33,6 +33,12 @@ constexpr unsigned long new_from_device = USERFAULTFD_IOC_NEW;
 constexpr unsigned long new_from_device = _IO(0xAA, 0x00);
 #endif
 
+#if defined(UFFD_FEATURE_WP_HUGETLBFS_SHMEM)
+constexpr std::uint64_t feature_protected_files = UFFD_FEATURE_WP_HUGETLBFS_SHMEM;
+#else
+constexpr std::uint64_t feature_protected_files = std::uint64_t{1} << 12;
+#endif
+
 constexpr int descriptor_flags = O_CLOEXEC | O_NONBLOCK;
 constexpr int reserve_here_flags = MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED;
 
@@ -174,6 +180,31 @@ status user_faults::hide(int descriptor, std::uint64_t hidden_from) noexcept {
   return {};
 }
 
+result<user_faults> user_faults::open_swapped(std::byte* base, std::uint64_t bytes, bool shared) noexcept {
+  NVM_ASSERT(address_of(base) % page_bytes() == 0 && bytes % page_bytes() == 0 && bytes != 0);
+  user_faults made;
+  const std::uint64_t features = UFFD_FEATURE_MISSING_SHMEM | (shared ? feature_protected_files : 0);
+  if (status s = made.open_descriptors(features); !s) return s.error();
+  if (!made.in_system_calls_) {
+    return fail(errc::system,
+                "userfaultfd serves programs alone here: vm.unprivileged_userfaultfd=1, CAP_SYS_PTRACE or a right to "
+                "/dev/userfaultfd lets system calls wait for pages, too");
+  }
+  uffdio_register r{};
+  r.range.start = address_of(base);
+  r.range.len = bytes;
+  r.mode = UFFDIO_REGISTER_MODE_MISSING | (shared ? UFFDIO_REGISTER_MODE_WP : 0);
+  if (::ioctl(made.faults_, UFFDIO_REGISTER, &r) != 0) {
+    return fail(errc::system, "userfaultfd does not take the mapping: %s", std::strerror(errno));
+  }
+  // One page at a time comes and goes.  An error means that the kernel has no huge pages.
+  (void)::madvise(base, bytes, MADV_NOHUGEPAGE);
+  made.base_ = base;
+  made.bytes_ = bytes;
+  made.swapped_ = true;
+  return made;
+}
+
 std::size_t user_faults::wait(std::span<fault> faults) noexcept {
   constexpr std::size_t messages_max = 16;
   for (;;) {
@@ -188,7 +219,7 @@ std::size_t user_faults::wait(std::span<fault> faults) noexcept {
       const auto& what = messages[i].arg.pagefault;
       if (messages[i].event != UFFD_EVENT_PAGEFAULT) continue;
       faults[count++] = {reinterpret_cast<std::byte*>(round_down(what.address, page_bytes())),
-                         (what.flags & UFFD_PAGEFAULT_FLAG_WRITE) != 0};
+                         (what.flags & UFFD_PAGEFAULT_FLAG_WRITE) != 0, (what.flags & UFFD_PAGEFAULT_FLAG_WP) != 0};
     }
     if (count != 0) return count;
   }
@@ -200,25 +231,56 @@ void user_faults::stop() noexcept {
 }
 
 user_faults::outcome user_faults::install(std::byte* page, const std::byte* contents) noexcept {
-  uffdio_copy copy{};
-  copy.dst = address_of(page);
-  copy.src = address_of(contents);
-  copy.len = page_bytes();
-  // EAGAIN: the mappings of the process are being changed.
-  while (::ioctl(faults_, UFFDIO_COPY, &copy) != 0) {
+  return install(page, contents, 1, false);
+}
+
+user_faults::outcome user_faults::install(std::byte* page, const std::byte* contents, std::uint64_t count,
+                                          bool guarded) noexcept {
+  std::uint64_t done = 0;
+  while (done < count * page_bytes()) {
+    uffdio_copy copy{};
+    copy.dst = address_of(page) + done;
+    copy.src = address_of(contents) + done;
+    copy.len = count * page_bytes() - done;
+    copy.mode = guarded ? UFFDIO_COPY_MODE_WP : 0;
+    if (::ioctl(faults_, UFFDIO_COPY, &copy) == 0) break;
+    // EAGAIN: the mappings of the process are being changed, or there was no end of it in one go.
     if (errno != EAGAIN) return outcome_of(errno);
+    if (copy.copy > 0) done += static_cast<std::uint64_t>(copy.copy);
   }
   return outcome::installed;
 }
 
-user_faults::outcome user_faults::install_zeros(std::byte* page) noexcept {
-  uffdio_zeropage zero{};
-  zero.range.start = address_of(page);
-  zero.range.len = page_bytes();
-  while (::ioctl(faults_, UFFDIO_ZEROPAGE, &zero) != 0) {
+user_faults::outcome user_faults::install_zeros(std::byte* page) noexcept { return install_zeros(page, 1); }
+
+user_faults::outcome user_faults::install_zeros(std::byte* page, std::uint64_t count) noexcept {
+  std::uint64_t done = 0;
+  while (done < count * page_bytes()) {
+    uffdio_zeropage zero{};
+    zero.range = {address_of(page) + done, count * page_bytes() - done};
+    if (::ioctl(faults_, UFFDIO_ZEROPAGE, &zero) == 0) break;
     if (errno != EAGAIN) return outcome_of(errno);
+    if (zero.zeropage > 0) done += static_cast<std::uint64_t>(zero.zeropage);
   }
   return outcome::installed;
+}
+
+bool user_faults::protect(std::byte* page, std::uint64_t count) noexcept {
+  uffdio_writeprotect w{};
+  w.range = {address_of(page), count * page_bytes()};
+  w.mode = UFFDIO_WRITEPROTECT_MODE_WP;
+  while (::ioctl(faults_, UFFDIO_WRITEPROTECT, &w) != 0) {
+    if (errno != EAGAIN) return false;
+  }
+  return true;
+}
+
+void user_faults::unprotect(std::byte* page, std::uint64_t count) noexcept {
+  uffdio_writeprotect w{};
+  w.range = {address_of(page), count * page_bytes()};
+  // An error: the range is mapped no more, and nobody waits.
+  while (::ioctl(faults_, UFFDIO_WRITEPROTECT, &w) != 0 && errno == EAGAIN) {
+  }
 }
 
 user_faults::outcome user_faults::refuse(std::byte* page) noexcept {
@@ -268,7 +330,7 @@ void user_faults::wake(std::byte* page) noexcept {
 
 void user_faults::forget_in_child() noexcept {
   // The second mapping is not there, and what the descriptor asks for would be done to the parent's memory.
-  if (twin_ != nullptr) base_ = twin_ = nullptr;
+  if (twin_ != nullptr || swapped_) base_ = twin_ = nullptr;
   close();
 }
 
@@ -277,6 +339,9 @@ void user_faults::close() noexcept {
   if (twin_ != nullptr) {
     show_all();
     ::munmap(twin_, twin_bytes_);
+  } else if (swapped_ && base_ != nullptr) {
+    uffdio_range range{address_of(base_), bytes_};
+    (void)::ioctl(faults_, UFFDIO_UNREGISTER, &range);  // fails after the range was unmapped
   } else if (base_ != nullptr) {
     (void)::mmap(base_, bytes_, PROT_NONE, reserve_here_flags, -1, 0);
   }

@@ -7,6 +7,10 @@
 // Unshown pages (open_shared()).  A mapping of a file in memory (tmpfs) whose pages exist, but not for threads, until
 // show(): whoever looks after them has seen them before through a second mapping, twin().  Linux 5.14.
 //
+// Swapped pages (open_swapped()).  A mapping of a file in memory of which some pages are holes: a thread that touches one
+// waits until it is installed.  Pages can be protected: a thread that stores to one waits until it is protected no
+// more.  Protection stays with the page when a mapping loses sight of it.  Linux 5.19.
+//
 // System calls.  With the right to it, a system call that meets a missing page waits like a thread does.  Without it
 // (vm.unprivileged_userfaultfd is 0, no CAP_SYS_PTRACE, no right to /dev/userfaultfd) such a call fails with EFAULT,
 // and the caller has to touch the pages before: in_system_calls() tells the two apart.
@@ -38,6 +42,7 @@ class user_faults {
   struct fault {
     std::byte* page = nullptr;
     bool to_store = false;  // the thread wants to store to it
+    bool is_there = false;  // and finds it protected
   };
 
   // Maps [base, base + bytes), whole pages whose addresses the caller has reserved: all of them missing.  No memory is
@@ -51,6 +56,11 @@ class user_faults {
   [[nodiscard]] static result<user_faults> open_shared(std::byte* base, std::uint64_t bytes, int descriptor,
                                                        std::uint64_t hidden_from) noexcept;
 
+  // Of [base, base + bytes), whole pages of a mapping of a file in memory, which stays as it is, also when this object
+  // goes.  `shared`: stores reach the file, and pages can be protected; else an installed page is of this process
+  // alone.  errc::system: the system does not grant it, or system calls would not wait for pages; nothing has changed.
+  [[nodiscard]] static result<user_faults> open_swapped(std::byte* base, std::uint64_t bytes, bool shared) noexcept;
+
   user_faults() noexcept = default;
   user_faults(user_faults&& other) noexcept
       : base_{std::exchange(other.base_, nullptr)},
@@ -59,6 +69,7 @@ class user_faults {
         stop_{std::exchange(other.stop_, -1)},
         twin_{std::exchange(other.twin_, nullptr)},
         twin_bytes_{std::exchange(other.twin_bytes_, 0)},
+        swapped_{other.swapped_},
         in_system_calls_{other.in_system_calls_} {}
   user_faults& operator=(user_faults&&) = delete;
   // Unmaps the pages and reserves their addresses again, inaccessible.  No thread may wait for a page.
@@ -76,6 +87,13 @@ class user_faults {
   // it is stored to; the threads that wait for it go on.  About 2 us.
   [[nodiscard]] outcome install(std::byte* page, const std::byte* contents) noexcept;
   [[nodiscard]] outcome install_zeros(std::byte* page) noexcept;
+  // The same of `count` pages with contents one after the other; `guarded`: protected from the start (swapped pages).
+  // Anything but `installed`: some of them may be.
+  [[nodiscard]] outcome install(std::byte* page, const std::byte* contents, std::uint64_t count, bool guarded) noexcept;
+  [[nodiscard]] outcome install_zeros(std::byte* page, std::uint64_t count) noexcept;
+  // Stores to these pages wait, from now on; and go on.  No store that has not waited can come after protect().
+  [[nodiscard]] bool protect(std::byte* page, std::uint64_t count) noexcept;
+  void unprotect(std::byte* page, std::uint64_t count) noexcept;
   // There is no such page, from now on: an access is SIGBUS, also of the threads that wait for it once they are woken.
   [[nodiscard]] outcome refuse(std::byte* page) noexcept;
   // Unshown pages: all of the file, at other addresses.
@@ -105,6 +123,7 @@ class user_faults {
   int stop_ = -1;                 // an eventfd, readable from stop() on
   std::byte* twin_ = nullptr;     // of unshown pages
   std::uint64_t twin_bytes_ = 0;  // with those that are not hidden
+  bool swapped_ = false;          // the mapping is not ours
   bool in_system_calls_ = false;
 };
 
