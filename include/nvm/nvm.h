@@ -263,14 +263,13 @@ typedef struct nvm_pool_options {
   uint32_t cleaners;       /* NVM_ENGINE_LOG: threads that compact the log; 0: one; not stored in the pool */
   uint32_t log_flags;      /* enum nvm_log_flags; NVM_ENGINE_LOG; not stored in the pool */
   uint32_t home_mib;       /* NVM_ENGINE_LOG: MiB of memory for home pages at most; 0: half of the machine's */
-  /* 1: opens also a copy of a pool that was in use or whose owner had died: it may be torn, which the person that made
-   * it knows; else refused (NVM_E_COPY).  Once opened it is a pool like any other: docs/care.md */
-  uint32_t accept_copy;
-  uint32_t relocation; /* enum nvm_relocation; not stored in the pool */
-  uint32_t collect;    /* enum nvm_collect; not stored in the pool */
-  uint32_t untyped;    /* enum nvm_untyped; kept in the pool */
+  uint32_t accept_copy;    /* 1: also a copy of a pool that was in use, torn perhaps; else NVM_E_COPY: docs/care.md */
+  uint32_t relocation;     /* enum nvm_relocation; not stored in the pool */
+  uint32_t collect;        /* enum nvm_collect; not stored in the pool */
+  uint32_t untyped;        /* enum nvm_untyped; kept in the pool */
   uint64_t address; /* of the pool, a multiple of 1 GiB inside the window; 0: its own.  Else NVM_E_ADDRESS if taken */
-  uint64_t reserved[2]; /* zero */
+  const struct nvm_tier_options *tier; /* nvm/tier.h: a second file for cold pages; NULL: as the pool says */
+  uint64_t reserved[1];                /* zero */
 } nvm_pool_options;
 
 /* Creates the file and an empty pool of `size` bytes of data space in it, opens it.  The file must not exist; symbolic

@@ -51,8 +51,8 @@ status check_options(const char* path, const nvm_pool_options& o) noexcept {
     return fail(errc::invalid, "relocation %u is none of enum nvm_relocation", o.relocation);
   if (o.collect > NVM_COLLECT_BACKGROUND)
     return fail(errc::invalid, "collect %u is none of enum nvm_collect", o.collect);
-  for (const std::uint64_t r : {o.reserved[0], o.reserved[1]}) {
-    if (r != 0) return fail(errc::invalid, "a reserved field of nvm_pool_options is %" PRIu64 ", expected 0", r);
+  if (o.reserved[0] != 0) {
+    return fail(errc::invalid, "a reserved field of nvm_pool_options is %" PRIu64 ", expected 0", o.reserved[0]);
   }
   return {};
 }

@@ -313,6 +313,7 @@ status pool_file::fill_new_file(const pool_create_options& options) noexcept {
   if (!sb) return sb.error();
   take_superblock(*sb);
   was_clean_ = true;
+  sparse_ = options.tier.run != nullptr;
 
   if (auto s = allocate_blocks(0, superblock_.size_pages); !s) return s;
   if (options.prepare.run != nullptr) {
@@ -320,6 +321,7 @@ status pool_file::fill_new_file(const pool_create_options& options) noexcept {
   }
   if (auto s = file_.sync_all(); !s) return s;  // C1
   if (auto s = map(); !s) return s;
+  if (auto s = bring_tier(options.tier); !s) return s;
 
   write_owner(static_cast<std::uint64_t>(platform::process_id()));
   layout::superblock copies[2];
@@ -336,7 +338,9 @@ status pool_file::allocate_blocks(std::uint64_t from, std::uint64_t to) noexcept
   const std::uint64_t map_from = from == 0 ? 0 : map_end(g, from);
   const std::uint64_t data_from = from == 0 ? g.log_offset : g.page_offset(from);
   if (auto s = allocate_new(file_, map_from, map_end(g, to)); !s) return s;
-  return allocate_new(file_, data_from, g.page_offset(to));
+  if (!sparse_) return allocate_new(file_, data_from, g.page_offset(to));
+  if (auto s = allocate_new(file_, data_from, g.page_offset(from)); !s) return s;
+  return file_.truncate(g.page_offset(to));
 }
 
 // ---- opening --------------------------------------------------------------------------------------------------------
@@ -376,6 +380,7 @@ status pool_file::open_file(const pool_open_options& options) noexcept {
   if (auto s = take_addresses(options); !s) return s;
   if (auto s = map(); !s) return s;
   if (auto s = make_sure_of_metadata(); !s) return s;
+  if (auto s = bring_tier(options.tier); !s) return s;
   if (options.after_mapping.run != nullptr) {
     if (auto s = options.after_mapping.run(options.after_mapping.context, *this); !s) return s;
   }
@@ -490,9 +495,9 @@ status pool_file::make_sure_of_blocks() noexcept {
   const auto facts = file_.facts();
   if (!facts) return facts.error();
   const std::uint64_t needed = map_end(shape_, superblock_.size_pages) + shape_.size_bytes() - shape_.log_offset;
-  if (facts->allocated_bytes >= needed) return {};
+  if (!sparse_ && facts->allocated_bytes >= needed) return {};
   const std::uint64_t parts[2][2] = {{0, map_end(shape_, superblock_.size_pages)},
-                                     {shape_.log_offset, shape_.page_offset(superblock_.size_pages)}};
+                                     {shape_.log_offset, shape_.page_offset(sparse_ ? 0 : superblock_.size_pages)}};
   for (const auto& [from, to] : parts) {
     if (auto s = file_.allocate(from, to - from); !s && errno != EOPNOTSUPP) return s;
   }

@@ -73,6 +73,7 @@ struct pool_create_options {
   std::uint32_t validation = 0;  // enum nvm_validation
   std::uint64_t address = 0;     // base of the pool; 0: chosen
   file_step prepare;             // writes what an empty log has that is not zero
+  image_step tier;               // once it is mapped: makes a second file for its pages, and calls join_tier()
   // Tests fix these; null, 0: from the kernel.
   const std::uint8_t* uuid = nullptr;
   std::uint64_t created_unix_s = 0;
@@ -86,6 +87,9 @@ struct pool_open_options {
   std::uint64_t address = 0;  // with moves: the base; 0: the preferred one if it is free
   // Once the file is locked, checked and mapped: may apply a log to a private mapping, and then calls adopt_image().
   image_step after_mapping;
+  // Before that and before anything but superblock and log is read: brings the second file of a pool that has one, which
+  // is refused otherwise; of one that has none it may make one, and calls join_tier().
+  image_step tier;
 };
 
 class pool_file {
@@ -272,6 +276,12 @@ class pool_file {
   // Makes the mapping private: later stores stay in this process.  For media that can no longer keep their promise.
   // Any thread may call it, while others load and store.
   [[nodiscard]] status detach() noexcept;
+  // Data pages may be holes of the file from now on, that are in a second one.  During creation, or an open that may
+  // change the pool, which write this with the state.  A page that cannot be had ends the process.
+  void join_tier() noexcept;
+  [[nodiscard]] bool has_tier() const noexcept { return has_feature(layout::feature_tier); }
+  // A page of the second file is lost: the pool has failed.
+  void lose(std::uint64_t offset, const char* why) noexcept { memory_.lose(offset, why); }
   // On ssd: writes state `open` unless the file says so already; the caller syncs the file before any change becomes
   // durable.  Once, by one thread, at any time.
   [[nodiscard]] status mark_open() noexcept;
@@ -312,6 +322,7 @@ class pool_file {
   [[nodiscard]] status set_state_once(layout::pool_state state) noexcept;
   [[nodiscard]] status mark_clean() noexcept;
   [[nodiscard]] status make_sure_of_blocks() noexcept;
+  [[nodiscard]] status bring_tier(const image_step& step) noexcept;
   [[nodiscard]] status make_sure_of_metadata() noexcept;
   [[nodiscard]] result<std::uint64_t> extend(std::uint64_t pages_min) noexcept;
   [[nodiscard]] status refuse_commits() const noexcept;
@@ -346,6 +357,7 @@ class pool_file {
   bool was_clean_ = false;
   bool to_mark_open_ = false;  // superblock_ says open, the file does not yet
   bool owned_ = false;         // the file has our mark
+  bool sparse_ = false;        // data pages get blocks when they are first touched
   bool listed_ = false;
   bool published_ = false;
   std::uint64_t device_ = 0;

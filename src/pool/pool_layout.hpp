@@ -39,7 +39,8 @@ inline constexpr std::uint64_t home_bytes_max = std::uint64_t{1} << 46;  // so t
 // may have straight entries (media/ring_layout.hpp); set when the pool is made, or with its first set of regions.
 // statics: there may be a table of static pointers after the type map (object/static_layout.hpp); set before the first,
 // and never taken back.  stores: pages may be clusters of object stores (space/clusters_layout.hpp); set before the
-// first, and never taken back.
+// first, and never taken back.  tier: pages of the data that are holes of the file are in a second one (tier_record);
+// set before the first is given back, and never taken back.
 //
 // Bits of features_compat.  untyped_bytes: no object whose type nobody describes has pointers in it (enum nvm_untyped).
 inline constexpr std::uint32_t feature_untyped_bytes = 1;
@@ -52,6 +53,7 @@ inline constexpr std::uint32_t feature_numbers = 32;
 inline constexpr std::uint32_t feature_straight = 64;
 inline constexpr std::uint32_t feature_statics = 128;
 inline constexpr std::uint32_t feature_stores = 256;
+inline constexpr std::uint32_t feature_tier = 512;
 
 enum class pool_state : std::uint32_t { clean = 1, open = 2 };
 
@@ -112,6 +114,24 @@ struct owner_record {
 };
 static_assert(sizeof(owner_record) == sector_bytes && offsetof(owner_record, check) == 32);
 
+// The second file of a pool with feature_tier (tier/page_file_layout.hpp).  Written when the two are joined and by each
+// open that changes a wish, with other words than `sequence` held still.
+struct tier_record {
+  std::uint64_t magic;  // "HFTIERED" in file order
+  std::uint8_t uuid[16];
+  std::uint64_t fast_bytes_max;  // of data pages in the pool's own file
+  std::uint32_t policy;          // enum nvm_tier_policy
+  std::uint32_t compression;     // enum nvm_tier_compression
+  std::uint32_t path_bytes;      // without the zero after it
+  std::uint32_t reserved;        // zero
+  char path[2488];
+  std::uint64_t check;         // XXH3 of all before, seeded with the magic
+  std::uint64_t sequence;      // batches of pages that the second file must have: by single stores, after each
+  std::uint64_t reserved_too;  // zero
+};
+static_assert(sizeof(tier_record) == 5 * sector_bytes && offsetof(tier_record, check) == 2536);
+inline constexpr std::uint64_t tier_magic = 0x4445'5245'4954'4648;
+
 // What transactions change in the header pages; both copies are always changed together.
 struct anchor {
   std::uint64_t root;          // checked word: offset of the root object, 0: none
@@ -131,5 +151,7 @@ inline constexpr std::uint64_t superblock_sector = 0;
 inline constexpr std::uint64_t anchor_sector = 1 * sector_bytes;
 // The owner record follows the anchor of page 0; pools of 1 KiB pages (images of tests) have none.
 inline constexpr std::uint64_t owner_sector = 2 * sector_bytes;
+// To the end of page 0 of a file, whose pages have 4 KiB.
+inline constexpr std::uint64_t tier_sector = 3 * sector_bytes;
 
 }  // namespace nvm::layout

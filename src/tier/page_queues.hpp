@@ -1,0 +1,86 @@
+// Queues of pages, each page in one of them or in none: links by page number, so that a page costs 12 bytes of a table
+// that takes memory where pages are used.
+//
+// Threads: one at a time.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <utility>
+
+#include "base/base.hpp"
+#include "platform/platform.hpp"
+
+namespace nvm::tier {
+
+using page_t = std::uint32_t;
+inline constexpr page_t no_page = ~page_t{0};
+
+template <unsigned Queues>
+class page_queues {
+ public:
+  // Of pages 0 to `pages` - 1.  exists() says whether there was memory.
+  explicit page_queues(std::uint64_t pages) noexcept : memory_{pages * sizeof(place)} {}
+  [[nodiscard]] bool exists() const noexcept { return memory_.data() != nullptr; }
+
+  // 0: in none; else the queue's number + 1.
+  [[nodiscard]] unsigned queue_of(page_t page) const noexcept { return at(page).queue; }
+  [[nodiscard]] std::uint64_t size(unsigned queue) const noexcept { return ends_[queue].size; }
+  // no_page: the queue is empty, or there is none.
+  [[nodiscard]] page_t oldest(unsigned queue) const noexcept { return ends_[queue].oldest - 1; }
+  [[nodiscard]] page_t newer_than(page_t page) const noexcept { return at(page).newer - 1; }
+
+  void push_newest(unsigned queue, page_t page) noexcept {
+    ends& e = ends_[queue];
+    place& p = at(page);
+    NVM_ASSERT(p.queue == 0);
+    p.queue = static_cast<std::uint8_t>(queue + 1);
+    p.older = e.newest;
+    p.newer = 0;
+    (e.newest != 0 ? at(e.newest - 1).newer : e.oldest) = page + 1;
+    e.newest = page + 1;
+    ++e.size;
+  }
+  void push_oldest(unsigned queue, page_t page) noexcept {
+    ends& e = ends_[queue];
+    place& p = at(page);
+    NVM_ASSERT(p.queue == 0);
+    p.queue = static_cast<std::uint8_t>(queue + 1);
+    p.newer = e.oldest;
+    p.older = 0;
+    (e.oldest != 0 ? at(e.oldest - 1).older : e.newest) = page + 1;
+    e.oldest = page + 1;
+    ++e.size;
+  }
+  // Of whatever queue it is in, if it is in one.
+  void remove(page_t page) noexcept {
+    place& p = at(page);
+    if (p.queue == 0) return;
+    ends& e = ends_[p.queue - 1];
+    (p.older != 0 ? at(p.older - 1).newer : e.oldest) = p.newer;
+    (p.newer != 0 ? at(p.newer - 1).older : e.newest) = p.older;
+    p.queue = 0;
+    --e.size;
+  }
+  // A number that the policy keeps for the page, whether it is in a queue or not; 0 at first.
+  [[nodiscard]] std::uint8_t& mark(page_t page) noexcept { return at(page).mark; }
+
+ private:
+  struct place {
+    page_t older = 0;  // page number + 1; 0: none
+    page_t newer = 0;
+    std::uint8_t queue = 0;
+    std::uint8_t mark = 0;
+  };
+  struct ends {
+    page_t oldest = 0, newest = 0;  // page number + 1
+    std::uint64_t size = 0;
+  };
+  [[nodiscard]] place& at(page_t page) noexcept { return static_cast<place*>(memory_.data())[page]; }
+  [[nodiscard]] const place& at(page_t page) const noexcept { return static_cast<const place*>(memory_.data())[page]; }
+
+  platform::zeroed_memory memory_;
+  std::array<ends, Queues> ends_{};
+};
+
+}  // namespace nvm::tier

@@ -1,0 +1,666 @@
+#include "tier/swapper.hpp"
+
+#include <fcntl.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <bit>
+#include <cerrno>
+#include <chrono>
+#include <cinttypes>
+#include <cstdio>
+#include <cstring>
+#include <new>
+#include <system_error>
+
+namespace nvm::tier {
+namespace {
+
+using outcome = platform::user_faults::outcome;
+
+constexpr std::uint64_t mapped_bit = std::uint64_t{1} << 63;  // of an entry of /proc/self/pagemap
+constexpr std::uint64_t refused_rounds_max = 64;
+
+// Calls f(first, count) for each run of neighbours among these pages, which are in order.
+template <class Pages, class F>
+void each_run(const Pages& pages, F&& f) noexcept {
+  for (std::size_t i = 0; i < pages.size();) {
+    std::size_t n = 1;
+    while (i + n < pages.size() && pages[i + n] == pages[i] + n) ++n;
+    f(pages[i], n);
+    i += n;
+  }
+}
+
+}  // namespace
+
+// ---- durations ----
+
+void durations::add(std::uint64_t ns) noexcept {
+  const unsigned octave = static_cast<unsigned>(std::bit_width(ns | 1)) - 1;
+  const std::uint64_t part = octave < 3 ? 0 : ns >> (octave - 3) & (per_octave - 1);
+  ++counts_[octave * per_octave + part];
+  ++all_;
+}
+
+std::uint64_t durations::at(std::uint64_t per_mille) const noexcept {
+  const std::uint64_t wanted = ceil_div(all_ * per_mille, std::uint64_t{1000});
+  std::uint64_t seen = 0;
+  for (std::size_t i = 0; i < counts_.size() && all_ != 0; ++i) {
+    seen += counts_[i];
+    if (seen < wanted) continue;
+    const std::uint64_t octave = i / per_octave;
+    const std::uint64_t part = i % per_octave + 1;
+    return (std::uint64_t{1} << octave) + (octave < 3 ? part : part << (octave - 3));
+  }
+  return 0;
+}
+
+// ---- life ----
+
+// What leaves at a time.
+struct swapper::batch {
+  std::vector<page_t> dropped;  // clean
+  std::vector<page_t> chosen;   // to be written, in order
+  std::vector<page_t> zeros;    // of these: nothing to write
+  std::vector<page_t> aside;    // cannot leave
+  std::vector<page_t> given_back;
+  std::vector<leaving_page> written;
+  platform::zeroed_memory bytes{batch_max * page_bytes};
+  [[nodiscard]] std::byte* at(std::size_t i) const noexcept {
+    return static_cast<std::byte*>(bytes.data()) + i * page_bytes;
+  }
+};
+
+swapper::swapper(const swapper_settings& settings, std::unique_ptr<page_file> slow) noexcept
+    : settings_{settings},
+      slow_{std::move(slow)},
+      states_{settings.pages},
+      pins_{settings.pages},
+      incoming_{ahead_max * page_bytes} {}
+
+result<std::unique_ptr<swapper>> swapper::open(const swapper_settings& settings,
+                                               std::unique_ptr<page_file> slow) noexcept try {
+  if (platform::page_bytes() != page_bytes) {
+    return fail(errc::system, "pages leave in sizes of %" PRIu64 ", this system has %" PRIu64, page_bytes,
+                platform::page_bytes());
+  }
+  if (settings.pages >= no_page) return fail(errc::too_large, "%" PRIu64 " pages are too many", settings.pages);
+  std::unique_ptr<swapper> made{new swapper{settings, std::move(slow)}};
+  auto policy = make_policy(settings.policy, settings.pages);
+  if (!policy) return policy.error();
+  made->policy_ = std::move(*policy);
+  made->batch_ = std::make_unique<batch>();
+  for (auto* list : {&made->batch_->dropped, &made->batch_->chosen, &made->batch_->zeros, &made->batch_->aside,
+                     &made->batch_->given_back}) {
+    list->reserve(batch_max);
+  }
+  made->batch_->written.reserve(batch_max);
+  if (made->states_.data() == nullptr || made->pins_.data() == nullptr || made->incoming_.data() == nullptr ||
+      made->batch_->bytes.data() == nullptr) {
+    return fail(errc::no_memory, "no volatile memory for the books of a tier");
+  }
+  if (status s = made->look_at_file(); !s) return s.error();
+  auto faults = platform::user_faults::open_swapped(settings.base, settings.pages * page_bytes, settings.shared);
+  if (!faults) return faults.error();
+  made->faults_.emplace(std::move(*faults));
+  if (status s = made->start(); !s) return s.error();
+  return made;
+} catch (const std::bad_alloc&) {
+  return fail(errc::no_memory, "no volatile memory for the books of a tier");
+}
+
+// Which pages are holes.  Before anything is installed, and before the mapping is watched.
+status swapper::look_at_file() noexcept {
+  const auto bytes = settings_.fast->size();
+  if (!bytes) return bytes.error();
+  const std::uint64_t end = std::min(*bytes, settings_.offset + settings_.pages * page_bytes);
+  const auto page_at = [this](std::uint64_t offset) { return (offset - settings_.offset) / page_bytes; };
+  for (std::uint64_t at = settings_.offset; at < end;) {
+    const auto data = settings_.fast->next_data(at);
+    if (!data) return data.error();
+    const std::uint64_t hole_end = std::min(std::max(round_down(*data, page_bytes), at), end);
+    if (hole_end > at) {
+      if (status s = slow_->take_words(page_at(at), page_at(hole_end) - page_at(at)); !s) return s;
+      for (std::uint64_t page = page_at(at); page < page_at(hole_end); ++page) {
+        slow_pages_ += slow_->is_zeros(static_cast<page_t>(page)) ? 0 : 1;
+      }
+    }
+    if (hole_end == end) break;
+    const auto hole = settings_.fast->next_hole(hole_end);
+    if (!hole) return hole.error();
+    at = std::max(std::min(round_up(*hole, page_bytes), end), hole_end + page_bytes);
+    slow_->take_present(page_at(hole_end), page_at(at) - page_at(hole_end));
+    for (std::uint64_t page = page_at(hole_end); page < page_at(at); ++page) came(static_cast<page_t>(page), stored_to);
+  }
+  pages_known_ = page_at(end);
+  return {};
+}
+
+status swapper::start() noexcept {
+  const platform::signals_blocked quiet;
+  try {
+    serving_ = std::thread{[this]() noexcept { serve(); }};
+    if (settings_.shared) letting_go_ = std::thread{[this]() noexcept { let_go(); }};
+  } catch (const std::system_error& e) {
+    return fail(errc::system, "threads that bring pages: %s", e.what());
+  }
+  // Without it pages come and go, and what policies know is when.
+  if (settings_.shared) pagemap_ = platform::open_descriptor("/proc/self/pagemap", O_RDONLY);
+  return {};
+}
+
+swapper::~swapper() {
+  if (platform::process_id() != process_) {
+    if (serving_.joinable()) serving_.detach();
+    if (letting_go_.joinable()) letting_go_.detach();
+    if (faults_) faults_->forget_in_child();
+  } else {
+    stop_leaving();
+    if (faults_) faults_->stop();
+    if (serving_.joinable()) serving_.join();
+  }
+  if (pagemap_ >= 0) ::close(pagemap_);
+}
+
+void swapper::stop_leaving() noexcept {
+  {
+    const std::lock_guard guard{lock_};
+    leaving_stopped_ = true;
+  }
+  changed_.notify_all();
+  if (letting_go_.joinable()) letting_go_.join();
+  // Whoever is in the middle of a batch has ended it.
+  const std::lock_guard last{evicting_};
+}
+
+// ---- faults ----
+
+void swapper::serve() noexcept {
+  const platform::in_call here;
+  std::array<platform::user_faults::fault, 16> waiting;
+  while (const std::size_t n = faults_->wait(waiting)) {
+    for (std::size_t i = 0; i < n; ++i) handle(waiting[i]);
+  }
+}
+
+void swapper::handle(const platform::user_faults::fault& f) noexcept {
+  const std::uint64_t since = platform::monotonic_ns();
+  const auto page = static_cast<page_t>(static_cast<std::uint64_t>(f.page - settings_.base) / page_bytes);
+  {
+    const std::lock_guard guard{lock_};
+    const state now = state_of(page);
+    if (now == absent) {
+      ++counts_.faults;
+    } else {
+      if (f.is_there) return store_to_protected(page);
+      // It came with a neighbour, or for another thread, after this one had asked.
+      return faults_->wake(f.page);
+    }
+  }
+  bring(page, f.to_store, since);
+}
+
+// lock_ is held.
+void swapper::store_to_protected(page_t page) noexcept {
+  ++counts_.store_faults;
+  const state now = state_of(page);
+  if (now == clean) slow_->forget(page);
+  if (now == clean || now == leaving) set_state(page, stored_to);
+  faults_->unprotect(address(page), 1);
+}
+
+// How many pages are brought: more and more while faults go on where the last one ended.  lock_ is held.
+unsigned swapper::wish_ahead(page_t page) noexcept {
+  ahead_ = page == ahead_next_ ? std::min(2 * ahead_, ahead_max) : 1;
+  return ahead_;
+}
+
+// The page, and neighbours of its kind that may come with it.  lock_ is held.
+unsigned swapper::mark_coming(page_t page, unsigned wished) noexcept {
+  const bool zeros = slow_->is_zeros(page);
+  const std::uint64_t end = std::min(pages_known_, std::uint64_t{page} + wished);
+  unsigned n = 0;
+  do {
+    set_state(page + n, coming);
+    ++n;
+  } while (page + n < end && state_of(page + n) == absent && slow_->is_zeros(page + n) == zeros);
+  return n;
+}
+
+void swapper::bring(page_t page, bool to_store, std::uint64_t since_ns) noexcept {
+  unsigned count = 0;
+  bool zeros = false;
+  {
+    const std::lock_guard guard{lock_};
+    // It may have grown: what is beyond were never written.
+    if (page >= pages_known_) {
+      const auto bytes = settings_.fast->size();
+      const std::uint64_t pages = bytes && *bytes > settings_.offset ? (*bytes - settings_.offset) / page_bytes : 0;
+      pages_known_ = std::min(std::max(pages, std::uint64_t{page} + 1), settings_.pages);
+    }
+    zeros = slow_->is_zeros(page);
+    count = mark_coming(page, wish_ahead(page));
+  }
+  if (settings_.shared) make_room(count);
+  const unsigned got = zeros ? bring_zeros(page, count) : bring_contents(page, count, to_store);
+  const std::lock_guard guard{lock_};
+  for (unsigned i = 0; i < count; ++i) {
+    if (state_of(page + i) == coming) set_state(page + i, absent);
+    if (i >= got) continue;
+    const bool stored = zeros || (i == 0 && to_store) || !settings_.shared;
+    slow_pages_ -= zeros ? 0 : 1;
+    if (stored && settings_.shared) slow_->forget(page + i);
+    came(page + i, stored ? stored_to : clean);
+    states()[page + i] |= fresh_bit;
+  }
+  (zeros ? counts_.zeros_in : counts_.in) += got;
+  counts_.ahead += zeros || got == 0 ? 0 : got - 1;
+  ahead_next_ = page + std::max(got, 1U);
+  fault_ns_.add(platform::monotonic_ns() - since_ns);
+}
+
+unsigned swapper::bring_zeros(page_t page, unsigned count) noexcept {
+  for (std::chrono::milliseconds pause{1};;) {
+    const outcome done = faults_->install_zeros(address(page), count);
+    if (done == outcome::installed || done == outcome::present) return count;
+    if (done == outcome::gone) return 0;
+    // No memory at all, or the file system has none.  Fewer, then with room made, then later.
+    if (count > 1) {
+      count = 1;
+    } else {
+      if (settings_.shared) (void)evict(batch_max);
+      std::this_thread::sleep_for(pause);
+      pause = std::min(2 * pause, std::chrono::milliseconds{100});
+    }
+  }
+}
+
+unsigned swapper::bring_contents(page_t page, unsigned count, bool to_store) noexcept {
+  auto* const contents = static_cast<std::byte*>(incoming_.data());
+  const auto read = slow_->read_ahead(page, count, contents);
+  if (!read) {
+    give_up(page, last_message());
+    return 0;
+  }
+  const bool guarded = settings_.shared;
+  if (!install(page, contents, guarded && !to_store)) return 0;
+  const unsigned more = *read - 1;
+  if (more == 0) return 1;
+  if (faults_->install(address(page + 1), contents + page_bytes, more, guarded) == outcome::installed) return *read;
+  // Some may be there: what can be had without waiting.
+  unsigned got = 1;
+  for (; got < *read; ++got) {
+    const outcome done = faults_->install(address(page + got), contents + got * page_bytes, 1, guarded);
+    if (done != outcome::installed && done != outcome::present) break;
+  }
+  return got;
+}
+
+// Whether it is there.  Waits for memory if need be.
+bool swapper::install(page_t page, const std::byte* contents, bool guarded) noexcept {
+  for (std::chrono::milliseconds pause{1};;) {
+    const outcome done = faults_->install(address(page), contents, 1, guarded);
+    if (done == outcome::installed) return true;
+    if (done == outcome::gone) return false;
+    if (done == outcome::present) {
+      // Somebody has stored into the file past the mapping: what it has wins.
+      if (guarded) (void)faults_->protect(address(page), 1);
+      faults_->wake(address(page));
+      return true;
+    }
+    if (settings_.shared) (void)evict(batch_max);
+    std::this_thread::sleep_for(pause);
+    pause = std::min(2 * pause, std::chrono::milliseconds{100});
+  }
+}
+
+void swapper::give_up(page_t page, const char* why) noexcept {
+  if (settings_.lost != nullptr) settings_.lost(settings_.context, page, why);
+  {
+    const std::lock_guard guard{lock_};
+    set_state(page, lost);
+  }
+  (void)faults_->refuse(address(page));
+  faults_->wake(address(page));
+}
+
+// lock_ is held, or nobody else is there yet.
+void swapper::came(page_t page, state as) noexcept {
+  set_state(page, as);
+  ++present_;
+  if (settings_.shared) policy_->came(page);
+}
+
+// ---- leaving ----
+
+// The thread that lets pages go before a fault has to.
+void swapper::let_go() noexcept {
+  const platform::in_call here;
+  const std::uint64_t margin = std::clamp<std::uint64_t>(settings_.fast_pages_max / 32, 8, 1024);
+  std::unique_lock held{lock_};
+  for (;;) {
+    changed_.wait(held, [this] { return wants_room_ || leaving_stopped_; });
+    if (leaving_stopped_) return;
+    wants_room_ = false;
+    while (!leaving_stopped_ && present_ + margin > settings_.fast_pages_max) {
+      held.unlock();
+      const unsigned gone = evict(batch_max);
+      held.lock();
+      if (gone == 0) break;
+    }
+  }
+}
+
+// Of the fault thread, before `count` pages come.
+void swapper::make_room(unsigned count) noexcept {
+  const std::uint64_t half = std::clamp<std::uint64_t>(settings_.fast_pages_max / 64, 4, 512);
+  for (;;) {
+    {
+      const std::lock_guard guard{lock_};
+      const std::uint64_t then = present_ + count;
+      if (then + half > settings_.fast_pages_max && !wants_room_) {
+        wants_room_ = true;
+        changed_.notify_one();
+      }
+      if (then <= settings_.fast_pages_max || leaving_stopped_) return;
+    }
+    if (evict(std::clamp(count, 8U, batch_max)) == 0) return;
+  }
+}
+
+void swapper::shrink(std::uint64_t pages) noexcept {
+  for (;;) {
+    std::uint64_t excess = 0;
+    {
+      const std::lock_guard guard{lock_};
+      if (present_ <= pages || leaving_stopped_) return;
+      excess = present_ - pages;
+    }
+    if (evict(static_cast<unsigned>(std::min<std::uint64_t>(excess, batch_max))) == 0) return;
+  }
+}
+
+// Returns how many pages have left.
+unsigned swapper::evict(unsigned wanted) noexcept {
+  const std::lock_guard one{evicting_};
+  batch& b = *batch_;
+  move_hand(wanted);
+  choose(b, std::min(wanted, batch_max));
+  auto left = static_cast<unsigned>(b.dropped.size());
+  if (!b.chosen.empty()) {
+    read_leaving(b);
+    write_leaving(b);
+    left += static_cast<unsigned>(b.given_back.size());
+  }
+  return left;
+}
+
+// Victims; those that the second file has leave at once, the others wait to be written.  evicting_ is held.
+void swapper::choose(batch& b, unsigned wanted) noexcept {
+  b.dropped.clear();
+  b.chosen.clear();
+  b.aside.clear();
+  b.given_back.clear();
+  const std::lock_guard guard{lock_};
+  if (leaving_stopped_) return;
+  const bool writes = slow_->failed() ? false : refused_rounds_ == 0 || --refused_rounds_ == 0;
+  while (b.dropped.size() + b.chosen.size() < wanted && b.aside.size() < batch_max) {
+    const page_t page = policy_->victim(*this);
+    if (page == no_page) break;
+    const bool is_clean = state_of(page) == clean;
+    if (pins()[page] != 0 || (!is_clean && !writes)) {
+      b.aside.push_back(page);
+    } else if (is_clean) {
+      b.dropped.push_back(page);
+    } else {
+      set_state(page, leaving);
+      b.chosen.push_back(page);
+    }
+  }
+  for (const page_t page : b.aside) policy_->came(page);
+  std::sort(b.dropped.begin(), b.dropped.end());
+  std::sort(b.chosen.begin(), b.chosen.end());
+  give_back(b.dropped);
+  counts_.dropped += b.dropped.size();
+  each_run(b.chosen, [this](page_t first, std::size_t count) noexcept {
+    // It fails after the mapping has gone: then nobody stores.
+    (void)faults_->protect(address(first), count);
+  });
+}
+
+// These are absent from now on; those that the system does not give back stay as they are.  lock_ is held.
+void swapper::give_back(std::vector<page_t>& pages) noexcept {
+  std::erase_if(pages, [this](page_t page) { return state_of(page) == absent; });
+  bool refused = false;
+  each_run(pages, [&](page_t first, std::size_t count) noexcept {
+    if (const status s = settings_.fast->punch(settings_.offset + first * page_bytes, count * page_bytes); !s) {
+      note_why();
+      refused = true;
+      for (std::size_t i = 0; i < count; ++i) policy_->came(first + static_cast<page_t>(i));
+      return;
+    }
+    for (std::size_t i = 0; i < count; ++i) {
+      const page_t page = first + static_cast<page_t>(i);
+      states()[page] = static_cast<std::uint8_t>((states()[page] & referenced_bit) | absent);
+      slow_pages_ += slow_->is_zeros(page) ? 0 : 1;
+    }
+    present_ -= count;
+  });
+  if (refused) std::erase_if(pages, [this](page_t page) { return state_of(page) != absent; });
+}
+
+// As no thread can store to them, what is read is what they hold until they are given back.
+void swapper::read_leaving(batch& b) noexcept {
+  b.written.clear();
+  b.zeros.clear();
+  std::size_t i = 0;
+  each_run(b.chosen, [&](page_t first, std::size_t count) noexcept {
+    const status s = settings_.fast->read(settings_.offset + first * page_bytes, b.at(i), count * page_bytes);
+    for (std::size_t k = 0; k < count; ++k, ++i) {
+      const page_t page = first + static_cast<page_t>(k);
+      const std::byte* const bytes = b.at(i);
+      const bool zeros = s && bytes[0] == std::byte{0} && std::memcmp(bytes, bytes + 1, page_bytes - 1) == 0;
+      if (!s) {
+        const std::lock_guard guard{lock_};
+        stay(page);
+      } else if (zeros && slow_->is_zeros(page)) {
+        b.zeros.push_back(page);
+      } else {
+        b.written.push_back({page, bytes, {}});
+      }
+    }
+  });
+}
+
+void swapper::write_leaving(batch& b) noexcept {
+  bool written = false;
+  if (!b.written.empty()) {
+    const auto sequence = slow_->write(b.written, lock_);
+    if (sequence) {
+      written = true;
+      // release: before pages are given back.  To whoever opens the pool after a kill the kernel keeps stores in order.
+      std::atomic_ref<std::uint64_t>{*settings_.sequence}.store(*sequence, std::memory_order_release);
+    } else {
+      note_refusal(sequence.error());
+    }
+  }
+  end_leaving(b, written);
+}
+
+void swapper::end_leaving(batch& b, bool written) noexcept {
+  const std::lock_guard guard{lock_};
+  for (const page_t page : b.zeros) {
+    if (state_of(page) == leaving && pins()[page] == 0) {
+      b.given_back.push_back(page);
+      ++counts_.dropped;
+    } else {
+      stay(page);
+    }
+  }
+  for (const leaving_page& p : b.written) {
+    if (written && state_of(p.page) == leaving && pins()[p.page] == 0) {
+      slow_->keep(p);
+      b.given_back.push_back(p.page);
+      ++counts_.out;
+      continue;
+    }
+    if (written) {
+      slow_->drop(p);
+      ++counts_.kept;
+    }
+    stay(p.page);
+  }
+  if (written) why_[0] = 0;
+  std::sort(b.given_back.begin(), b.given_back.end());
+  give_back(b.given_back);
+}
+
+// A page that was chosen and does not leave.  lock_ is held.
+void swapper::stay(page_t page) noexcept {
+  if (state_of(page) == leaving) {
+    set_state(page, stored_to);
+    faults_->unprotect(address(page), 1);
+  }
+  policy_->came(page);
+}
+
+void swapper::note_refusal(errc why) noexcept {
+  const std::lock_guard guard{lock_};
+  if (why == errc::no_space) refused_rounds_ = refused_rounds_max;
+  note_why();
+}
+
+// lock_ is held.
+void swapper::note_why() noexcept { std::snprintf(why_, sizeof why_, "%s", last_message()); }
+
+// ---- the hand ----
+
+// Once round for each time that half of fast memory is given to other pages.  evicting_ is held.
+void swapper::move_hand(unsigned leaving_now) noexcept {
+  if (pagemap_ < 0) return;
+  std::uint64_t pages = 0;
+  {
+    const std::lock_guard guard{lock_};
+    pages = pages_known_;
+  }
+  if (pages == 0) return;
+  hand_owes_ += leaving_now * ceil_div(2 * pages, settings_.fast_pages_max);
+  const std::uint64_t block = std::clamp<std::uint64_t>(settings_.fast_pages_max / 16, 16, hand_block);
+  hand_owes_ = std::min(hand_owes_, 2 * pages);
+  for (; hand_owes_ >= block; hand_owes_ -= block) {
+    if (hand_ >= pages) hand_ = 0;
+    const std::uint64_t count = std::min(block, pages - hand_);
+    look_at_block(hand_, count);
+    hand_ += count;
+  }
+}
+
+void swapper::look_at_block(std::uint64_t first, std::uint64_t count) noexcept {
+  std::array<std::uint64_t, hand_block> entries;
+  const std::uint64_t at = reinterpret_cast<std::uintptr_t>(settings_.base) / page_bytes + first;
+  const ssize_t got =
+      ::pread(pagemap_, entries.data(), count * sizeof entries[0], static_cast<off_t>(at * sizeof entries[0]));
+  if (got != static_cast<ssize_t>(count * sizeof entries[0])) return;
+  std::uint64_t low = count, high = 0;
+  {
+    const std::lock_guard guard{lock_};
+    for (std::uint64_t i = 0; i < count; ++i) {
+      if ((entries[i] & mapped_bit) == 0) continue;
+      const auto page = static_cast<page_t>(first + i);
+      low = std::min(low, i);
+      high = i + 1;
+      if ((states()[page] & fresh_bit) != 0) {
+        states()[page] &= static_cast<std::uint8_t>(~fresh_bit);
+      } else if (const state now = state_of(page); now == clean || now == stored_to) {
+        policy_->used(page);
+      }
+    }
+  }
+  // The pages stay in the file, and protected ones protected.
+  if (low < high)
+    (void)platform::drop_private_pages(address(static_cast<page_t>(first + low)), (high - low) * page_bytes);
+}
+
+bool swapper::is_mapped(page_t page) const noexcept {
+  if (pagemap_ < 0) return false;
+  std::uint64_t entry = 0;
+  const std::uint64_t at = reinterpret_cast<std::uintptr_t>(address(page)) / page_bytes;
+  return ::pread(pagemap_, &entry, sizeof entry, static_cast<off_t>(at * sizeof entry)) == sizeof entry &&
+         (entry & mapped_bit) != 0;
+}
+
+bool swapper::referenced(page_t page) noexcept { return attached(page) || is_mapped(page); }
+
+// ---- wishes and questions ----
+
+void swapper::refer(std::uint64_t first, std::uint64_t count, bool referenced) noexcept {
+  const std::lock_guard guard{lock_};
+  for (std::uint64_t page = first; page < first + count; ++page) {
+    states()[page] = static_cast<std::uint8_t>((states()[page] & ~referenced_bit) | (referenced ? referenced_bit : 0));
+  }
+}
+
+status swapper::pin(std::uint64_t first, std::uint64_t count) noexcept {
+  {
+    const std::lock_guard guard{lock_};
+    for (std::uint64_t page = first; page < first + count; ++page) {
+      if (pins()[page] != 0xFF) continue;
+      return fail(errc::too_large, "page %" PRIu64 " has 255 pins already", page);
+    }
+    for (std::uint64_t page = first; page < first + count; ++page) ++pins()[page];
+  }
+  for (std::uint64_t page = first; page < first + count; ++page) {
+    (void)std::atomic_ref<std::byte>{*address(static_cast<page_t>(page))}.load(std::memory_order_relaxed);
+  }
+  return {};
+}
+
+void swapper::unpin(std::uint64_t first, std::uint64_t count) noexcept {
+  const std::lock_guard guard{lock_};
+  for (std::uint64_t page = first; page < first + count; ++page) {
+    if (pins()[page] != 0) --pins()[page];
+  }
+}
+
+swapper_statistics swapper::statistics() noexcept {
+  const std::lock_guard guard{lock_};
+  swapper_statistics s = counts_;
+  s.present = present_;
+  s.slow = slow_pages_;
+  s.fault_ns_p50 = fault_ns_.at(500);
+  s.fault_ns_p99 = fault_ns_.at(990);
+  return s;
+}
+
+std::string swapper::why() {
+  const std::lock_guard guard{lock_};
+  return why_;
+}
+
+std::string swapper::check() {
+  const std::lock_guard one{evicting_};
+  const std::lock_guard guard{lock_};
+  std::uint64_t there = 0;
+  for (std::uint64_t page = 0; page < pages_known_; ++page) {
+    const state now = state_of(static_cast<page_t>(page));
+    if (now == lost) continue;
+    if (now == coming || now == leaving) return "page " + std::to_string(page) + " is on its way, at rest";
+    const std::uint64_t at = settings_.offset + page * page_bytes;
+    const auto data = settings_.fast->next_data(at);
+    if (!data) return last_message();
+    const bool in_file = *data < at + page_bytes;
+    if (in_file != (now != absent) && settings_.shared) {
+      return "page " + std::to_string(page) + ": the fast file " + (in_file ? "has it" : "has a hole") +
+             ", the books say state " + std::to_string(now);
+    }
+    there += now != absent ? 1 : 0;
+  }
+  if (there != present_) return std::to_string(there) + " pages present, counted " + std::to_string(present_);
+  if (settings_.shared && policy_->size() != present_) {
+    return std::to_string(policy_->size()) + " pages in the policy's lists, " + std::to_string(present_) + " present";
+  }
+  return {};
+}
+
+}  // namespace nvm::tier
