@@ -19,6 +19,7 @@
 #include "engine/names.hpp"
 #include "engine/ssd.hpp"
 #include "nvm/nvm.h"
+#include "tier/tier.hpp"
 
 namespace nvm::api {
 namespace {
@@ -122,7 +123,10 @@ void close_at_exit(pool_file& file) noexcept {
     const std::lock_guard guard{pool->lanes->lock};
     pool->lanes->lanes = nullptr;
   }
-  if (pool->engine->come_to_rest(true) && !pool->file->lost()) pool->file->close_at_exit();
+  if (!pool->engine->come_to_rest(true) || pool->file->lost()) return;
+  // Pages come for threads that read on, and leave no more.
+  if (pool->tier != nullptr) pool->tier->stop();
+  pool->file->close_at_exit();
 }
 
 // Debuggers of memory are told where objects end.  What is damaged is left to the calls that find it.
@@ -202,20 +206,45 @@ status keep_untyped(nvm_pool& pool) noexcept {
 status start_references_and_stores(nvm_pool* pool, std::uint32_t collect) noexcept {
   if (status s = start_references(pool, collect); !s) return s;
   // Where references are counted, counts in objects of any store change when transactions long over are settled; a
-  // relocation that goes on in the background looks at all pages.
-  pool->stores_can_be_protected = pool->references == nullptr && relocation_of(pool).pages_left == 0;
+  // relocation that goes on in the background looks at all pages, and so does what swaps them.
+  pool->stores_can_be_protected =
+      pool->references == nullptr && relocation_of(pool).pages_left == 0 && pool->tier == nullptr;
   return object_stores::begin(pool);
+}
+
+// The names of a pool that is not to be.
+void remove_files(const pool_file& file, tier::pool_tier* tier) noexcept {
+  file.remove_name();
+  if (tier != nullptr) tier->remove_new_file();
+}
+
+// A pool that has come to rest, or not (`whole`), gives up its files.
+int give_up_files(nvm_pool* pool, const status& whole) noexcept {
+  int code = 0;
+  if (pool->tier != nullptr) pool->tier->stop();
+  if (whole) {
+    code = answer(pool->file->close());
+  } else {
+    code = report(about(pool->file->path(), whole.error()));
+    pool->file->let_go();  // what is durable is in its log
+  }
+  pool->tier.reset();
+  return code;
 }
 
 // Opens the engine of a pool whose file is open.  On failure a file that was just created is removed.
 NVM_POOL* finish_open(pool_file::pointer file, const nvm_pool_options& o, log_run run, std::uint64_t since_ns,
-                      bool created) noexcept {
+                      bool created, std::unique_ptr<tier::pool_tier>& tier) noexcept {
   const auto give_up = [&](errc code) noexcept {
     const int cause = errno;
-    if (created) file->remove_name();
+    if (tier != nullptr) tier->stop();
+    if (created) remove_files(*file, tier.get());
     errno = cause;
     return report_null<NVM_POOL>(code);
   };
+  if (tier != nullptr) {
+    if (status s = tier->start(); !s) return give_up(about(file->path(), s.error()));
+  }
   const std::uint32_t made = engine_of(file->superblock().engine).number;
   if (o.engine != NVM_ENGINE_DETECT && o.engine != made) {
     return give_up(fail(errc::engine, "%s: engine: found %s, expected %s, as asked for", file->path(),
@@ -244,6 +273,7 @@ NVM_POOL* finish_open(pool_file::pointer file, const nvm_pool_options& o, log_ru
     return give_up(about(file->path(), s.error()));
   }
   pool->lanes->lanes = pool->engine.get();
+  pool->tier = std::move(tier);
   pool->file = std::move(file);
   pool->file->set_owner(pool);
   pool->barriers.ready();
@@ -262,13 +292,13 @@ NVM_POOL* finish_open(pool_file::pointer file, const nvm_pool_options& o, log_ru
   if (met) met = start_references_and_stores(pool, o.collect);
   if (!met) {
     report(about(pool->file->path(), met.error()));
-    if (created) pool->file->remove_name();
+    if (created) remove_files(*pool->file, pool->tier.get());
     (void)nvm_pool_close(pool);
     return nullptr;
   }
   if (status s = pool->file->intact(); !s) {
     report(s.error());
-    if (created) pool->file->remove_name();
+    if (created) remove_files(*pool->file, pool->tier.get());
     const reported failure{s.error()};
     (void)nvm_pool_close(pool);
     (void)failure.again();
@@ -311,18 +341,24 @@ NVM_POOL* nvm_pool_create_with(const char* path, const nvm_pool_options* options
   c.validation = o.validation;
   c.address = o.address;
   c.prepare = nvm::engines::prepare_log();
+  auto tier = nvm::tier::pool_tier::make(o.tier);
+  if (!tier) return api::report_null<NVM_POOL>(api::about(path, tier.error()));
+  if (o.tier != nullptr) c.tier = (*tier)->step();
   auto file = nvm::pool_file::create(path, c);
-  if (!file) return api::report_null<NVM_POOL>(file.error());
+  if (!file) {
+    (*tier)->remove_new_file();
+    return api::report_null<NVM_POOL>(file.error());
+  }
   nvm::log_run run;
   if (nvm::has_image((*file)->superblock())) {
     auto log = nvm::engines::new_log(**file);
     if (!log) {
-      (*file)->remove_name();
+      api::remove_files(**file, tier->get());
       return api::report_null<NVM_POOL>(api::about(path, log.error()));
     }
     run = std::move(*log);
   }
-  return api::finish_open(std::move(*file), o, std::move(run), since, true);
+  return api::finish_open(std::move(*file), o, std::move(run), since, true, *tier);
 }
 
 NVM_POOL* nvm_pool_create(const char* path, size_t size) {
@@ -346,9 +382,12 @@ NVM_POOL* nvm_pool_open_with(const char* path, const nvm_pool_options* options) 
   p.address = o.address;
   nvm::log_run run;
   p.after_mapping = nvm::engines::open_log_into(run);
+  auto tier = nvm::tier::pool_tier::make(o.tier);
+  if (!tier) return api::report_null<NVM_POOL>(api::about(path, tier.error()));
+  p.tier = (*tier)->step();
   auto file = nvm::pool_file::open(path, p);
   if (!file) return api::report_null<NVM_POOL>(file.error());
-  return api::finish_open(std::move(*file), o, std::move(run), since, false);
+  return api::finish_open(std::move(*file), o, std::move(run), since, false, *tier);
 }
 
 NVM_POOL* nvm_pool_open(const char* path) { return nvm_pool_open_with(path, nullptr); }
@@ -401,14 +440,8 @@ int nvm_pool_close(NVM_POOL* pool) {
   pool->references.reset();
   pool->engine.reset();
   pool->file->set_owner(nullptr);
-  int code = 0;
   if (s) s = pool->file->intact();
-  if (s) {
-    code = api::answer(pool->file->close());
-  } else {
-    code = api::report(api::about(pool->file->path(), s.error()));
-    pool->file->let_go();  // what is durable is in its log
-  }
+  const int code = api::give_up_files(pool, s);
   api::closed_handles.keep(pool);
   return code;
 }

@@ -19,6 +19,10 @@
 #include "platform/platform.hpp"
 #include "pool/pool.hpp"
 
+namespace nvm::tier {
+class pool_tier;
+}
+
 namespace nvm::api {
 
 using engines::engine;
@@ -59,6 +63,7 @@ struct nvm_pool {
   nvm::api::debugger_view seen;  // first
   nvm::pool_file::pointer file;
   bool checked = false;  // NVM_CHECK is set: what a program announces is compared with its objects
+  std::shared_ptr<nvm::tier::pool_tier> tier;  // of its cold pages; goes after the file
   std::unique_ptr<nvm::engines::engine> engine;
   std::shared_ptr<nvm::api::lane_owner> lanes;
   std::uint64_t open_ns = 0;            // duration of the open, recovery included

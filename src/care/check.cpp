@@ -22,6 +22,7 @@
 #include "object/object.hpp"
 #include "pool/log_table.hpp"
 #include "space/space.hpp"
+#include "tier/tier.hpp"
 #include "tx/tx.hpp"
 
 namespace nvm::care {
@@ -532,6 +533,9 @@ extern "C" int64_t nvm_pool_check_with(const char* path, const nvm_check_options
   o.read_only = true;
   o.accept_copy = how.accept_copy != 0;
   const nvm::platform::in_call here;
+  auto tier = nvm::tier::pool_tier::make(nullptr);
+  if (!tier) return api::report(api::about(path, tier.error()));
+  o.tier = (*tier)->step();
   auto opened = nvm::pool_file::open(path, o);
   if (!opened) return api::report(opened.error());
   care::pool_check check{**opened, how};

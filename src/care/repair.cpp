@@ -152,6 +152,10 @@ class repairer {
     if (sb_.page_shift != layout::page_shift_default || must_be_read_only(sb_)) {
       return fail(errc::version, "%s: of a format that this library must not change", request_.path.c_str());
     }
+    if ((sb_.features_incompat & layout::feature_tier) != 0) {
+      return fail(errc::version, "%s: some of its pages are in a second file, which repair does not read: salvage does",
+                  request_.path.c_str());
+    }
     for (unsigned copy = 0; copy < 2; ++copy) {
       layout::superblock other;
       std::memcpy(&other, header.data() + copy * file_page, sizeof other);

@@ -12,6 +12,7 @@
 #include "kv/kv.hpp"
 #include "nvm/kv.h"
 #include "space/space.hpp"
+#include "tier/tier.hpp"
 
 namespace nvm::care {
 namespace {
@@ -90,6 +91,9 @@ status run(const char* path, const char* store, salvage_call& call) {
   pool_open_options o;
   o.read_only = true;
   o.accept_copy = true;
+  auto tier = tier::pool_tier::make(nullptr);
+  if (!tier) return tier.error();
+  o.tier = (*tier)->step();
   auto opened = pool_file::open(path, o);
   if (!opened) return opened.error();
   pool_file& file = **opened;

@@ -1,7 +1,9 @@
 // holdfast create: an empty pool.
 #include "cli/arguments.hpp"
 #include "cli/pool_facts.hpp"
+#include "cli/tier_names.hpp"
 #include "cli/units.hpp"
+#include "nvm/tier.h"
 #include "platform/platform.hpp"
 
 namespace nvm::cli {
@@ -25,10 +27,20 @@ constexpr option options[] = {
     {"validation", value_kind::choice, "HOW",
      "how a record of the redo engine proves itself: checksum or commit-mark; default checksum (mnemosyne: torn bits)",
      validation_names},
+    {"tier", value_kind::path, "FILE",
+     "a new second file for pages that are not used, of a pool on shared memory; see holdfast tier"},
+    {"fast", value_kind::size, "SIZE", "with --tier: data in shared memory at most; default a quarter of --size"},
+    {"tier-policy", value_kind::choice, "POLICY",
+     "with --tier: which page leaves next: steady, uflru, lru, cflru, second-chance or fifo; default steady",
+     tier_policy_names},
+    {"tier-compression", value_kind::choice, "HOW",
+     "with --tier: plain, lz4 or zstd; default lz4 where the system has it", tier_compression_names},
     {"mode", value_kind::permissions, "MODE", "permission bits of the file, in octal, before the umask; default 600"},
 };
 constexpr std::string_view examples[] = {"holdfast create /dev/shm/cache.nvm --size 256M --capacity 8G",
-                                         "holdfast create ledger.nvm --medium ssd --log-bytes 64M"};
+                                         "holdfast create ledger.nvm --medium ssd --log-bytes 64M",
+                                         "holdfast create /dev/shm/big.nvm --size 16G --tier /var/lib/big.tier "
+                                         "--fast 2G"};
 
 nvm_pool_options options_of(const arguments& given) {
   nvm_pool_options o{};
@@ -41,6 +53,17 @@ nvm_pool_options options_of(const arguments& given) {
   o.lanes = static_cast<std::uint32_t>(given.number("lanes").value_or(0));
   o.mode = static_cast<std::uint32_t>(given.number("mode").value_or(0));
   return o;
+}
+
+// `file`: where the path stays.
+nvm_tier_options tier_of(const arguments& given, const std::string& file, std::uint64_t size) {
+  constexpr std::uint64_t size_default = std::uint64_t{64} << 20;
+  nvm_tier_options t{};
+  t.path = file.c_str();
+  t.fast_bytes = given.number("fast").value_or((size != 0 ? size : size_default) / 4);
+  t.policy = number_of(given.choice("tier-policy").value_or("detect"), tier_policy_names);
+  t.compression = number_of(given.choice("tier-compression").value_or("detect"), tier_compression_names);
+  return t;
 }
 
 // What was asked for survives power cuts; a file in memory does not.
@@ -59,13 +82,24 @@ exit_code run(const arguments& given, console& out) {
   if (const auto lanes = given.number("lanes"); lanes && (*lanes == 0 || *lanes > UINT32_MAX)) {
     return out.fail({exit_usage, path, "USAGE", fmt::format("--lanes: {} lanes: expected at least 1", *lanes)});
   }
-  const nvm_pool_options o = options_of(given);
+  nvm_pool_options o = options_of(given);
+  const std::string second = given.text("tier");
+  const nvm_tier_options tier = tier_of(given, second, o.size);
+  if (!second.empty()) {
+    o.tier = &tier;
+  } else if (given.number("fast") || given.choice("tier-policy") || given.choice("tier-compression")) {
+    return out.fail({exit_usage, path, "USAGE", "--fast, --tier-policy and --tier-compression go with --tier"});
+  }
   NVM_POOL* pool = nvm_pool_create_with(path.c_str(), &o);
   if (pool == nullptr) {
     failure f = library_failure(path);
     // Sizes that do not fit are wrong use here: they come from the command line, not from a file.
     if (nvm_errno() == NVM_E_INVALID || nvm_errno() == NVM_E_TOO_LARGE) f.exit = exit_usage;
     return out.fail(f);
+  }
+  nvm_tier_statistics leaves{};
+  if (o.tier != nullptr && nvm_tier_get_statistics(pool, &leaves) == 0 && leaves.active == 0) {
+    out.warning(path, fmt::format("no second file is used: {}", leaves.why));
   }
   if (nvm_pool_close(pool) != 0) return out.fail_library(path);
   nvm_pool_info info{};

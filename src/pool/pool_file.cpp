@@ -210,6 +210,7 @@ void pool_file::release() noexcept {
 void pool_file::poison_in_child() noexcept {
   forked_.store(true, std::memory_order_relaxed);
   memory_.forget_in_child();
+  if (in_child_.run != nullptr) (void)in_child_.run(in_child_.context, *this);
   file_.close();  // no unlock: the lock belongs to the parent's descriptor too
   slot_.give_back_in_child();
   published_ = false;
@@ -313,7 +314,7 @@ status pool_file::fill_new_file(const pool_create_options& options) noexcept {
   if (!sb) return sb.error();
   take_superblock(*sb);
   was_clean_ = true;
-  sparse_ = options.tier.run != nullptr;
+  sparse_ = options.tier.run != nullptr && medium_ == NVM_MEDIUM_SHM;
 
   if (auto s = allocate_blocks(0, superblock_.size_pages); !s) return s;
   if (options.prepare.run != nullptr) {
@@ -322,6 +323,10 @@ status pool_file::fill_new_file(const pool_create_options& options) noexcept {
   if (auto s = file_.sync_all(); !s) return s;  // C1
   if (auto s = map(); !s) return s;
   if (auto s = bring_tier(options.tier); !s) return s;
+  if (sparse_ && !has_tier()) {
+    sparse_ = false;  // it does without
+    if (auto s = allocate_blocks(0, superblock_.size_pages); !s) return s;
+  }
 
   write_owner(static_cast<std::uint64_t>(platform::process_id()));
   layout::superblock copies[2];

@@ -280,6 +280,8 @@ class pool_file {
   // change the pool, which write this with the state.  A page that cannot be had ends the process.
   void join_tier() noexcept;
   [[nodiscard]] bool has_tier() const noexcept { return has_feature(layout::feature_tier); }
+  // What a forked child does with what it inherits beside the file.
+  void on_fork(const image_step& step) noexcept { in_child_ = step; }
   // A page of the second file is lost: the pool has failed.
   void lose(std::uint64_t offset, const char* why) noexcept { memory_.lose(offset, why); }
   // On ssd: writes state `open` unless the file says so already; the caller syncs the file before any change becomes
@@ -357,7 +359,8 @@ class pool_file {
   bool was_clean_ = false;
   bool to_mark_open_ = false;  // superblock_ says open, the file does not yet
   bool owned_ = false;         // the file has our mark
-  bool sparse_ = false;        // data pages get blocks when they are first touched
+  image_step in_child_;
+  bool sparse_ = false;  // data pages get blocks when they are first touched
   bool listed_ = false;
   bool published_ = false;
   std::uint64_t device_ = 0;

@@ -114,8 +114,7 @@ status page_file::format(block_device& device, const page_file_identity& who, st
   return device.sync(edge{"tier/E1"});
 }
 
-result<std::unique_ptr<page_file>> page_file::open(block_device& device, const page_file_identity& who,
-                                                   std::uint64_t sequence) noexcept {
+result<std::uint64_t> page_file::facts_of(block_device& device, const page_file_identity& who) noexcept {
   const auto bytes = device.size();
   if (!bytes) return bytes.error();
   layout::page_file_header h;
@@ -134,20 +133,27 @@ result<std::unique_ptr<page_file>> page_file::open(block_device& device, const p
                 ", crc %016" PRIx64,
                 state_offset, state.magic, state.crc, layout::page_file_state_magic, expected);
   }
-  if (state.sequence < sequence) {
-    return fail(errc::corrupt, "it is older than the pool: found %" PRIu64 " batches, expected %" PRIu64,
-                state.sequence, sequence);
+  return state.sequence;
+}
+
+result<std::unique_ptr<page_file>> page_file::open(block_device& device, const page_file_identity& who,
+                                                   std::uint64_t sequence) noexcept {
+  const auto found = facts_of(device, who);
+  if (!found) return found.error();
+  if (*found < sequence) {
+    return fail(errc::corrupt, "it is older than the pool: found %" PRIu64 " batches, expected %" PRIu64, *found,
+                sequence);
   }
-  if (state.sequence > sequence + 1) {
+  if (*found > sequence + 1) {
     return fail(errc::corrupt, "it is newer than the pool: found %" PRIu64 " batches, expected %" PRIu64 " or one more",
-                state.sequence, sequence);
+                *found, sequence);
   }
   std::unique_ptr<page_file> made{new (std::nothrow) page_file{device, who}};
   if (made == nullptr || made->words_.data() == nullptr || made->batch_.data() == nullptr ||
       made->slots_.data() == nullptr) {
     return fail(errc::no_memory, "no volatile memory for the books of a second file");
   }
-  made->sequence_ = state.sequence;
+  made->sequence_ = *found;
   return made;
 }
 

@@ -65,6 +65,8 @@ class page_file {
   // an older one), io.  Nothing is known of pages yet.
   [[nodiscard]] static result<std::unique_ptr<page_file>> open(block_device& device, const page_file_identity& who,
                                                                std::uint64_t sequence) noexcept;
+  // Batches that it has, of the file of this pool.
+  [[nodiscard]] static result<std::uint64_t> facts_of(block_device& device, const page_file_identity& who) noexcept;
   page_file(const page_file&) = delete;
   page_file& operator=(const page_file&) = delete;
 

@@ -101,6 +101,7 @@ result<std::unique_ptr<swapper>> swapper::open(const swapper_settings& settings,
     return fail(errc::no_memory, "no volatile memory for the books of a tier");
   }
   if (status s = made->look_at_file(); !s) return s.error();
+  if (settings.slow_pages != nullptr) *settings.slow_pages = made->slow_pages_;
   auto faults = platform::user_faults::open_swapped(settings.base, settings.pages * page_bytes, settings.shared);
   if (!faults) return faults.error();
   made->faults_.emplace(std::move(*faults));
@@ -141,7 +142,6 @@ status swapper::start() noexcept {
   const platform::signals_blocked quiet;
   try {
     serving_ = std::thread{[this]() noexcept { serve(); }};
-    if (settings_.shared) letting_go_ = std::thread{[this]() noexcept { let_go(); }};
   } catch (const std::system_error& e) {
     return fail(errc::system, "threads that bring pages: %s", e.what());
   }
@@ -150,11 +150,32 @@ status swapper::start() noexcept {
   return {};
 }
 
+status swapper::start_leaving() noexcept {
+  if (!settings_.shared) return {};
+  const platform::signals_blocked quiet;
+  const std::lock_guard guard{lock_};
+  leaving_stopped_ = false;
+  wants_room_ = true;  // there may be too many already
+  try {
+    letting_go_ = std::thread{[this]() noexcept { let_go(); }};
+  } catch (const std::system_error& e) {
+    leaving_stopped_ = true;
+    return fail(errc::system, "a thread that lets pages go: %s", e.what());
+  }
+  return {};
+}
+
+void swapper::forget_in_child() noexcept {
+  if (faults_) faults_->forget_in_child();
+  if (pagemap_ >= 0) ::close(pagemap_);
+  pagemap_ = -1;
+}
+
 swapper::~swapper() {
   if (platform::process_id() != process_) {
     if (serving_.joinable()) serving_.detach();
     if (letting_go_.joinable()) letting_go_.detach();
-    if (faults_) faults_->forget_in_child();
+    forget_in_child();
   } else {
     stop_leaving();
     if (faults_) faults_->stop();
@@ -241,6 +262,7 @@ void swapper::bring(page_t page, bool to_store, std::uint64_t since_ns) noexcept
     }
     zeros = slow_->is_zeros(page);
     count = mark_coming(page, wish_ahead(page));
+    bringing_ = true;
   }
   if (settings_.shared) make_room(count);
   const unsigned got = zeros ? bring_zeros(page, count) : bring_contents(page, count, to_store);
@@ -257,6 +279,7 @@ void swapper::bring(page_t page, bool to_store, std::uint64_t since_ns) noexcept
   (zeros ? counts_.zeros_in : counts_.in) += got;
   counts_.ahead += zeros || got == 0 ? 0 : got - 1;
   ahead_next_ = page + std::max(got, 1U);
+  bringing_ = false;
   fault_ns_.add(platform::monotonic_ns() - since_ns);
 }
 
@@ -640,7 +663,13 @@ std::string swapper::why() {
 
 std::string swapper::check() {
   const std::lock_guard one{evicting_};
-  const std::lock_guard guard{lock_};
+  std::unique_lock guard{lock_};
+  // A thread goes on when its page is there, a moment before the books say so.
+  while (bringing_) {
+    guard.unlock();
+    std::this_thread::yield();
+    guard.lock();
+  }
   std::uint64_t there = 0;
   for (std::uint64_t page = 0; page < pages_known_; ++page) {
     const state now = state_of(static_cast<page_t>(page));

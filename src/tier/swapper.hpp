@@ -63,6 +63,8 @@ struct swapper_settings {
   std::uint64_t fast_pages_max = 0;
   std::uint32_t policy = NVM_TIER_STEADY;
   bool shared = true;
+  std::uint64_t* slow_pages =
+      nullptr;                        // is told how many pages the second file alone has, also where opening fails then
   std::uint64_t* sequence = nullptr;  // of the pool's record (page_file.hpp), in memory that survives this process
   void (*lost)(void* context, std::uint64_t page, const char* why) noexcept = nullptr;
   void* context = nullptr;
@@ -95,7 +97,7 @@ class swapper final : private page_host {
   static constexpr std::uint64_t page_bytes = 4096;
   static constexpr std::uint64_t fast_pages_least = 64;
 
-  // Looks where the fast file has holes, and takes the words of these from `slow`; then both threads run.
+  // Looks where the fast file has holes, and takes the words of these from `slow`; then pages come.  None leaves yet.
   // errc::system: user faults, threads or pages of another size; errc::corrupt: words; errc::no_memory.
   [[nodiscard]] static result<std::unique_ptr<swapper>> open(const swapper_settings& settings,
                                                              std::unique_ptr<page_file> slow) noexcept;
@@ -104,6 +106,8 @@ class swapper final : private page_host {
   swapper(const swapper&) = delete;
   swapper& operator=(const swapper&) = delete;
 
+  // Pages leave from now on; once.  errc::system: no thread for it.
+  [[nodiscard]] status start_leaving() noexcept;
   // No page leaves from now on.  After this nothing is done to either file but reading.
   void stop_leaving() noexcept;
 
@@ -119,7 +123,10 @@ class swapper final : private page_host {
   [[nodiscard]] const char* policy_name() const noexcept { return policy_->name(); }
   // Why pages do not leave, "" if they do.
   [[nodiscard]] std::string why();
-  // Checks the books against the fast file, at rest: empty, or what is wrong.
+  // In a forked child, where the mapping is not: closes what would be the parent's.
+  void forget_in_child() noexcept;
+  // Checks the books against the fast file when no thread touches pages: empty, or what is wrong.  Waits for pages
+  // whose threads have gone on already.
   [[nodiscard]] std::string check();
 
  private:
@@ -201,8 +208,9 @@ class swapper final : private page_host {
   std::uint64_t slow_pages_ = 0;
   page_t ahead_next_ = no_page;  // where a fault would go on from the last one
   unsigned ahead_ = 1;
-  bool leaving_stopped_ = false;
+  bool leaving_stopped_ = true;
   bool wants_room_ = false;
+  bool bringing_ = false;             // pages are coming
   std::uint64_t refused_rounds_ = 0;  // batches without writes until the file is asked again
   char why_[256] = "";
   swapper_statistics counts_;

@@ -4,4 +4,5 @@
 #include "tier/page_file.hpp"
 #include "tier/page_file_layout.hpp"
 #include "tier/policy.hpp"
+#include "tier/pool_tier.hpp"
 #include "tier/swapper.hpp"

@@ -87,7 +87,7 @@ class swapped_ground {
     auto made = swapper::open(settings, std::move(*file));
     if (!made) return made.error();
     swapper_ = std::move(*made);
-    return {};
+    return swapper_->start_leaving();
   }
   void close() {
     if (swapper_ != nullptr) swapper_->stop_leaving();

@@ -87,6 +87,7 @@ TEST_F(swapped, a_file_that_fits_is_left_alone) {
   for (unsigned round = 0; round < 5; ++round) {
     for (std::uint64_t page = 0; page < w.pages; ++page) fill(g.words(page), page, round + 1);
   }
+  EXPECT_EQ(g.tier().check(), "");
   const auto s = g.tier().statistics();
   EXPECT_EQ(s.out + s.dropped + s.in + s.store_faults, 0U);
   EXPECT_EQ(s.zeros_in, w.pages);
@@ -98,9 +99,11 @@ TEST_F(swapped, pages_in_a_row_come_before_they_are_asked_for) {
   swapped_ground g{name, w};
   OPEN_OR_SKIP(g);
   for (std::uint64_t page = 0; page < w.pages; ++page) fill(g.words(page), page, 1);
+  EXPECT_EQ(g.tier().check(), "");
   g.tier().shrink(0);
   const auto before = g.tier().statistics();
   for (std::uint64_t page = 0; page < 100; ++page) EXPECT_TRUE(holds(g.words(page), page, 1));
+  EXPECT_EQ(g.tier().check(), "");
   const auto after = g.tier().statistics();
   EXPECT_GE(after.in - before.in, 100U);
   EXPECT_LT(after.faults - before.faults, 30U);
@@ -111,14 +114,17 @@ TEST_F(swapped, pages_of_zeros_take_no_room_and_no_write) {
   swapped_ground g{name, w};
   OPEN_OR_SKIP(g);
   for (std::uint64_t page = 0; page < w.pages; ++page) EXPECT_EQ(g.words(page)[5], 0U);
+  EXPECT_EQ(g.tier().check(), "");
   g.tier().shrink(0);
   EXPECT_EQ(g.tier().statistics().present, 0U);
   EXPECT_EQ(g.tier().slow().bytes_written(), 0U);
   // One that has been something else is told to be zeros again.
   g.words(9)[1] = 7;
+  EXPECT_EQ(g.tier().check(), "");
   g.tier().shrink(0);
   EXPECT_EQ(g.words(9)[1], 7U);
   g.words(9)[1] = 0;
+  EXPECT_EQ(g.tier().check(), "");
   g.tier().shrink(0);
   EXPECT_EQ(g.tier().slow().units_used(), 0U);
   g.close();
@@ -134,9 +140,11 @@ TEST_F(swapped, pinned_pages_stay_until_they_are_unpinned) {
   for (std::uint64_t page = 0; page < 100; ++page) fill(g.words(page), page, 1);
   ASSERT_TRUE(g.tier().pin(10, 3));
   ASSERT_TRUE(g.tier().pin(12, 1));
+  EXPECT_EQ(g.tier().check(), "");
   g.tier().shrink(0);
   EXPECT_EQ(g.tier().statistics().present, 3U);
   g.tier().unpin(10, 3);
+  EXPECT_EQ(g.tier().check(), "");
   g.tier().shrink(0);
   EXPECT_EQ(g.tier().statistics().present, 1U);
   EXPECT_EQ(*g.fast().next_data(0), 0U);
@@ -154,11 +162,13 @@ TEST_F(swapped, unreferenced_pages_leave_before_referenced_ones) {
     swapped_ground g{name, w};
     OPEN_OR_SKIP(g);
     for (std::uint64_t page = 0; page < 200; ++page) fill(g.words(page), page, 1);
+    EXPECT_EQ(g.tier().check(), "");
     g.tier().shrink(0);
     for (std::uint64_t page = 0; page < 200; ++page) EXPECT_TRUE(holds(g.words(page), page, 1));  // all clean
     // No mapping tells that they were used: what is referenced is told.
     (void)platform::drop_private_pages(g.page(0), 200 * swapper::page_bytes);
     for (std::uint64_t page = 0; page < 200; page += 2) g.tier().refer(page, 1, true);
+    EXPECT_EQ(g.tier().check(), "");
     g.tier().shrink(150);
     unsigned referenced = 0;
     for (std::uint64_t page = 0; page < 200; page += 2) {
@@ -201,6 +211,7 @@ TEST_F(swapped, a_store_while_a_page_leaves_keeps_it) {
   OPEN_OR_SKIP(g, &device);
   fill(g.words(1), 1, 1);
   fill(g.words(2), 2, 1);
+  EXPECT_EQ(g.tier().check(), "");
   device.stopping = true;
   std::thread leaving{[&] { g.tier().shrink(0); }};
   while (!device.stopped) std::this_thread::yield();
@@ -257,6 +268,7 @@ TEST_F(swapped, a_page_that_is_damaged_is_named_and_others_are_not_touched) {
     swapped_ground g{name, w};
     OPEN_OR_SKIP(g);
     for (std::uint64_t page = 0; page < 30; ++page) fill(g.words(page), page, 1);
+    EXPECT_EQ(g.tier().check(), "");
     g.tier().shrink(0);
   }
   const int slow = ::open(swapped_ground::slow_path(name).c_str(), O_RDWR);

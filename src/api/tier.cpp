@@ -1,0 +1,102 @@
+// Calls of include/nvm/tier.h.
+#include "nvm/tier.h"
+
+#include <cinttypes>
+
+#include "api/pool_object.hpp"
+#include "tier/tier.hpp"
+
+namespace nvm::api {
+namespace {
+
+struct page_range {
+  std::uint64_t first = 0, count = 0;
+};
+
+// Of a pool that has a tier.
+result<tier::pool_tier*> tier_of(NVM_POOL* pool) noexcept {
+  if (pool == nullptr) return fail(errc::invalid, "the pool is NULL");
+  if (status s = pool->file->ours(); !s) return s.error();
+  if (pool->tier == nullptr || !pool->tier->exists()) {
+    return fail(errc::invalid, "pool %s has no second file", pool->file->path());
+  }
+  return pool->tier.get();
+}
+
+// The data pages that a range of the pool's addresses touches.
+result<page_range> pages_of(NVM_POOL* pool, const void* p, std::size_t bytes) noexcept {
+  const geometry g = pool->file->geometry();
+  const std::uint64_t offset = reinterpret_cast<std::uintptr_t>(p) - reinterpret_cast<std::uintptr_t>(pool->base());
+  if (bytes == 0 || offset < g.page_offset(0) || !range_inside(offset, bytes, g.size_bytes())) {
+    return fail(errc::bad_pointer, "%zu bytes at %p are not inside the data of %s", bytes, p, pool->file->path());
+  }
+  const std::uint64_t first = (offset - g.page_offset(0)) / tier::swapper::page_bytes;
+  return page_range{first, (offset + bytes - 1 - g.page_offset(0)) / tier::swapper::page_bytes - first + 1};
+}
+
+// What `f` does with the pages, where they come and go; nothing where all of them stay.
+template <class F>
+int with_pages(NVM_POOL* pool, const void* p, std::size_t bytes, F&& f) noexcept {
+  const auto t = tier_of(pool);
+  if (!t) return report(t.error());
+  const platform::in_call here;
+  const auto pages = pages_of(pool, p, bytes);
+  if (!pages) return report(pages.error());
+  tier::swapper* const s = (*t)->pages();
+  return s == nullptr ? 0 : answer(f(*s, *pages));
+}
+
+}  // namespace
+}  // namespace nvm::api
+
+namespace api = nvm::api;
+using nvm::errc;
+using nvm::fail;
+
+extern "C" {
+
+int nvm_tier_get_statistics(NVM_POOL* pool, nvm_tier_statistics* out) {
+  if (out == nullptr) return api::report(fail(errc::invalid, "the result is NULL"));
+  const auto t = api::tier_of(pool);
+  if (!t) return api::report(t.error());
+  const nvm::platform::in_call here;
+  (*t)->statistics(*out);
+  return 0;
+}
+
+int nvm_tier_refer(NVM_POOL* pool, const void* p, size_t bytes, int referenced) {
+  return api::with_pages(pool, p, bytes, [&](nvm::tier::swapper& s, const api::page_range& r) noexcept {
+    s.refer(r.first, r.count, referenced != 0);
+    return nvm::status{};
+  });
+}
+
+int nvm_tier_pin(NVM_POOL* pool, const void* p, size_t bytes) {
+  return api::with_pages(
+      pool, p, bytes, [](nvm::tier::swapper& s, const api::page_range& r) noexcept { return s.pin(r.first, r.count); });
+}
+
+int nvm_tier_unpin(NVM_POOL* pool, const void* p, size_t bytes) {
+  return api::with_pages(pool, p, bytes, [](nvm::tier::swapper& s, const api::page_range& r) noexcept {
+    s.unpin(r.first, r.count);
+    return nvm::status{};
+  });
+}
+
+int nvm_tier_shrink(NVM_POOL* pool, uint64_t bytes) {
+  const auto t = api::tier_of(pool);
+  if (!t) return api::report(t.error());
+  const nvm::platform::in_call here;
+  if (nvm::tier::swapper* const s = (*t)->pages(); s != nullptr) s->shrink(bytes / nvm::tier::swapper::page_bytes);
+  return 0;
+}
+
+int nvm_tier_inspect(const char* pool, nvm_tier_info* out) {
+  if (pool == nullptr || *pool == 0 || out == nullptr) {
+    return api::report(fail(errc::invalid, "the path or the result is NULL"));
+  }
+  const nvm::platform::in_call here;
+  return api::answer(nvm::tier::inspect_tier(pool, *out));
+}
+
+}  // extern "C"

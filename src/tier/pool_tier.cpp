@@ -1,0 +1,377 @@
+#include "tier/pool_tier.hpp"
+
+#include <fcntl.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <cinttypes>
+#include <climits>
+#include <cstring>
+#include <new>
+
+#include "pool/tier_record.hpp"
+
+namespace nvm::tier {
+namespace {
+
+constexpr std::size_t path_bytes_max = sizeof(nvm_tier_statistics{}.path) - 1;
+
+// Found from any folder.
+result<std::string> absolute(const char* path) {
+  std::string all;
+  if (path[0] != '/') {
+    std::array<char, PATH_MAX> folder;
+    if (::getcwd(folder.data(), folder.size()) == nullptr) {
+      return fail(errc::system, "path of this folder: %s", std::strerror(errno));
+    }
+    all = std::string{folder.data()} + '/';
+  }
+  all += path;
+  if (all.size() > path_bytes_max) {
+    return fail(errc::invalid, "path of the second file: found %zu bytes, expected at most %zu", all.size(),
+                path_bytes_max);
+  }
+  return all;
+}
+
+result<std::uint32_t> choose_compression(std::uint32_t asked) noexcept {
+  if (asked != NVM_TIER_COMPRESSION_DETECT) return asked;
+  const auto lz4 = make_codec(layout::page_coding::lz4);
+  if (lz4) return std::uint32_t{NVM_TIER_LZ4};
+  if (lz4.error() == errc::no_memory) return lz4.error();
+  return std::uint32_t{NVM_TIER_PLAIN};
+}
+
+layout::page_coding coding_of(std::uint32_t compression) noexcept {
+  return compression == NVM_TIER_LZ4    ? layout::page_coding::lz4
+         : compression == NVM_TIER_ZSTD ? layout::page_coding::zstd
+                                        : layout::page_coding::plain;
+}
+
+page_file_identity identity_of(const layout::superblock& sb, const layout::tier_record& record) noexcept {
+  page_file_identity who;
+  std::memcpy(who.pool_uuid, sb.uuid, sizeof who.pool_uuid);
+  std::memcpy(who.uuid, record.uuid, sizeof who.uuid);
+  who.pages = sb.capacity_pages;
+  return who;
+}
+
+status check_wish(const nvm_tier_options& o) noexcept {
+  if (o.policy > NVM_TIER_FIFO) return fail(errc::invalid, "policy %u is none of enum nvm_tier_policy", o.policy);
+  if (o.compression > NVM_TIER_ZSTD) {
+    return fail(errc::invalid, "compression %u is none of enum nvm_tier_compression", o.compression);
+  }
+  if (o.fast_bytes != 0 && o.fast_bytes < swapper::fast_pages_least * swapper::page_bytes) {
+    return fail(errc::invalid, "fast_bytes: found %" PRIu64 ", expected at least %" PRIu64, o.fast_bytes,
+                swapper::fast_pages_least * swapper::page_bytes);
+  }
+  for (const std::uint64_t r : o.reserved) {
+    if (r != 0) return fail(errc::invalid, "a reserved field of nvm_tier_options is %" PRIu64 ", expected 0", r);
+  }
+  return {};
+}
+
+}  // namespace
+
+result<std::unique_ptr<pool_tier>> pool_tier::make(const nvm_tier_options* wish) noexcept try {
+  std::unique_ptr<pool_tier> made{new pool_tier};
+  if (wish != nullptr) {
+    if (status s = check_wish(*wish); !s) return s.error();
+    made->wished_ = true;
+    made->wish_ = *wish;
+    if (wish->path != nullptr) {
+      auto path = absolute(wish->path);
+      if (!path) return path.error();
+      made->wish_path_ = std::move(*path);
+    }
+  }
+  return made;
+} catch (const std::bad_alloc&) {
+  return fail(errc::no_memory, "no volatile memory for a tier");
+}
+
+pool_tier::~pool_tier() {
+  stop();
+  swapper_.reset();
+  // A forked child has the descriptor, too, and would keep the lock.
+  if (slow_ && platform::process_id() == process_) slow_.unlock();
+}
+
+status pool_tier::bring(pool_file& pool) noexcept try {
+  const auto named = [this](const status& s) -> status {
+    if (s || path_.empty()) return s;
+    return fail(s.error(), "second file %s: %s", path_.c_str(), last_message());
+  };
+  if (pool.has_tier()) return named(find(pool));
+  if (!wished_) return {};
+  return named(join(pool));
+} catch (const std::bad_alloc&) {
+  return fail(errc::no_memory, "no volatile memory for a tier");
+}
+
+void pool_tier::do_without(const char* why) { why_ = why; }
+
+status pool_tier::open_slow(int flags, bool shared_lock) noexcept {
+  auto opened = platform::file::open(path_.c_str(), flags, 0600);
+  if (!opened) {
+    if (opened.error() == errc::not_found) return fail(errc::not_found, "there is none of this name");
+    if (opened.error() == errc::exists) return fail(errc::exists, "the file exists; a new one is wanted");
+    return fail(opened.error(), "open: %s", std::strerror(errno));
+  }
+  slow_ = std::move(*opened);
+  const auto facts = slow_.facts();
+  if (!facts) return facts.error();
+  if (!facts->regular) return fail(errc::not_a_pool, "expected a regular file");
+  if ((facts->mode & 0002) != 0) {
+    return fail(errc::system, "any user may write to it (mode %04o): refused; chmod o-w first", facts->mode);
+  }
+  const status locked = shared_lock ? slow_.lock_shared() : slow_.lock_exclusive();
+  if (!locked && locked.error() == errc::busy) return fail(errc::busy, "another process has it open");
+  if (!locked) return locked;
+  device_.emplace(slow_);
+  return {};
+}
+
+// What the program wishes goes before what the pool says.
+status pool_tier::take_wishes(layout::tier_record& record) noexcept {
+  const std::string& path = wish_path_.empty() ? path_ : wish_path_;
+  std::memset(record.path, 0, sizeof record.path);
+  std::memcpy(record.path, path.data(), path.size());
+  record.path_bytes = static_cast<std::uint32_t>(path.size());
+  if (wish_.fast_bytes != 0) record.fast_bytes_max = wish_.fast_bytes;
+  if (wish_.policy != 0) record.policy = wish_.policy;
+  if (wish_.compression != 0 || record.compression == 0) {
+    const auto compression = choose_compression(wish_.compression);
+    if (!compression) return compression.error();
+    record.compression = *compression;
+  }
+  if (record.policy == 0) record.policy = NVM_TIER_STEADY;
+  return {};
+}
+
+// A second file for a pool that has none.
+status pool_tier::join(pool_file& pool) {
+  if (pool.medium() != NVM_MEDIUM_SHM || has_image(pool.superblock())) {
+    do_without("it is for pools on shared memory (medium shm); another medium keeps all of its pages");
+    return {};
+  }
+  if (pool.read_only()) return fail(errc::invalid, "a pool that is opened read-only cannot get a second file");
+  if (wish_path_.empty()) return fail(errc::invalid, "nvm_tier_options: a pool without a second file needs a path");
+  if (wish_.fast_bytes == 0) {
+    return fail(errc::invalid, "nvm_tier_options: fast_bytes: found 0; a pool without a second file needs a limit");
+  }
+  path_ = wish_path_;
+  layout::tier_record record{};
+  if (status s = take_wishes(record); !s) return s;
+  if (status s = platform::random_bytes(record.uuid, sizeof record.uuid); !s) return s;
+  if (status s = open_slow(O_RDWR | O_CREAT | O_EXCL | O_NOCTTY, false); !s) return s;
+  made_file_ = true;
+  const auto give_up = [this](const status& s) -> status {
+    const errc why = s.error();
+    const int number = errno;
+    remove_new_file();
+    errno = number;
+    return why;
+  };
+  const page_file_identity who = identity_of(pool.superblock(), record);
+  status s = page_file::format(*device_, who, platform::unix_s());
+  if (s) s = platform::sync_directory_of(path_.c_str());
+  std::uint64_t slow_pages = 0;
+  if (s) s = open_pages(pool, record, slow_pages);
+  if (!s && s.error() == errc::system) {
+    // Nothing is there alone: the pool is as good without.
+    do_without(last_message());
+    remove_new_file();
+    return {};
+  }
+  if (!s) return give_up(s);
+  if (s = write_tier_record(pool.file(), record, false); !s) return give_up(s);
+  pool.join_tier();
+  return {};
+}
+
+// The one that the pool names, wherever it is by now.
+status pool_tier::find(pool_file& pool) {
+  auto record = read_tier_record(pool.file());
+  if (!record) return record.error();
+  path_ = wish_path_.empty() ? record->path : wish_path_;
+  if (path_.size() > path_bytes_max) {
+    return fail(errc::corrupt, "its path has %zu bytes, expected at most %zu", path_.size(), path_bytes_max);
+  }
+  const layout::tier_record before = *record;
+  if (status s = take_wishes(*record); !s) return s;
+  const bool read_only = pool.read_only();
+  if (status s = open_slow((read_only ? O_RDONLY : O_RDWR) | O_NONBLOCK | O_NOCTTY, read_only); !s) return s;
+  pool.join_tier();
+  std::uint64_t slow_pages = 0;
+  if (status s = open_pages(pool, *record, slow_pages); !s) {
+    if (s.error() != errc::system || slow_pages != 0) return s;
+    do_without(last_message());
+    return {};
+  }
+  if (read_only || std::memcmp(&before, &*record, offsetof(layout::tier_record, check)) == 0) return {};
+  return write_tier_record(pool.file(), *record, true);
+}
+
+status pool_tier::open_pages(pool_file& pool, const layout::tier_record& record, std::uint64_t& slow_pages) {
+  fast_bytes_max_ = record.fast_bytes_max;
+  policy_ = record.policy;
+  compression_ = record.compression;
+  if (record.policy > NVM_TIER_FIFO || record.compression > NVM_TIER_ZSTD || record.compression == 0) {
+    return fail(errc::corrupt, "the pool's record of it: policy %u, compression %u: expected at most %u and %u",
+                record.policy, record.compression, unsigned{NVM_TIER_FIFO}, unsigned{NVM_TIER_ZSTD});
+  }
+  auto slow = page_file::open(*device_, identity_of(pool.superblock(), record), record.sequence);
+  if (!slow) return slow.error();
+  if (status s = (*slow)->compress_by(coding_of(record.compression)); !s) {
+    // A codec that is not there: what is written now may be larger.
+    if (s.error() == errc::no_memory) return s;
+    if (wish_.compression != 0) return fail(errc::invalid, "%s", last_message());
+    if (s = (*slow)->compress_by(layout::page_coding::plain); !s) return s;
+  }
+  // Pages come for as long as threads read, also after the pool has given up its file.
+  if (pool.read_only()) {
+    auto again = platform::file::open(pool.path(), O_RDONLY | O_NONBLOCK | O_NOCTTY);
+    if (!again) return fail(again.error(), "the pool's own file: %s", std::strerror(errno));
+    fast_ = std::move(*again);
+  } else {
+    auto again = pool.file().open_again(pool.path());
+    if (!again) return again.error();
+    fast_ = std::move(*again);
+  }
+  const geometry g = pool.geometry();
+  swapper_settings settings;
+  settings.base = pool.base() + g.page_offset(0);
+  settings.fast = &fast_;
+  settings.offset = g.page_offset(0);
+  settings.pages = g.capacity_pages;
+  settings.fast_pages_max =
+      std::max(record.fast_bytes_max / swapper::page_bytes, std::uint64_t{swapper::fast_pages_least});
+  settings.policy = record.policy;
+  settings.shared = !pool.read_only();
+  settings.slow_pages = &slow_pages;
+  settings.sequence =
+      reinterpret_cast<std::uint64_t*>(pool.base() + layout::tier_sector + offsetof(layout::tier_record, sequence));
+  settings.lost = [](void* context, std::uint64_t page, const char* why) noexcept {
+    auto* const p = static_cast<pool_file*>(context);
+    p->lose(p->geometry().page_offset(page), why);
+  };
+  settings.context = &pool;
+  auto made = swapper::open(settings, std::move(*slow));
+  if (!made) return made.error();
+  swapper_ = std::move(*made);
+  pool.on_fork({[](void* context, pool_file&) noexcept {
+                  auto* const t = static_cast<pool_tier*>(context);
+                  t->swapper_->forget_in_child();
+                  t->slow_.close();
+                  t->fast_.close();
+                  return status{};
+                },
+                this});
+  return {};
+}
+
+status pool_tier::start() noexcept { return swapper_ == nullptr ? status{} : swapper_->start_leaving(); }
+
+void pool_tier::stop() noexcept {
+  if (swapper_ != nullptr && platform::process_id() == process_) swapper_->stop_leaving();
+}
+
+void pool_tier::remove_new_file() noexcept {
+  if (!made_file_) return;
+  made_file_ = false;
+  slow_.remove_name(path_.c_str());
+}
+
+void pool_tier::statistics(nvm_tier_statistics& out) {
+  out = {};
+  out.fast_bytes_max = fast_bytes_max_;
+  out.policy = policy_;
+  out.compression = compression_;
+  std::snprintf(out.path, sizeof out.path, "%s", path_.c_str());
+  std::snprintf(out.why, sizeof out.why, "%s", why_.c_str());
+  if (swapper_ == nullptr) return;
+  const swapper_statistics s = swapper_->statistics();
+  const page_file& slow = swapper_->slow();
+  out.active = 1;
+  out.fast_bytes = s.present * swapper::page_bytes;
+  out.slow_bytes = s.slow * swapper::page_bytes;
+  if (const auto bytes = slow_.size()) out.file_bytes = *bytes;
+  out.faults = s.faults;
+  out.store_faults = s.store_faults;
+  out.pages_in = s.in;
+  out.pages_ahead = s.ahead;
+  out.pages_new = s.zeros_in;
+  out.pages_out = s.out;
+  out.pages_dropped = s.dropped;
+  out.pages_kept = s.kept;
+  out.bytes_written = slow.bytes_written();
+  out.bytes_read = slow.bytes_read();
+  out.syncs = slow.syncs();
+  out.fault_ns_p50 = s.fault_ns_p50;
+  out.fault_ns_p99 = s.fault_ns_p99;
+  std::snprintf(out.why, sizeof out.why, "%s", swapper_->why().c_str());
+}
+
+namespace {
+
+status count_bytes(const platform::file& file, const geometry& g, nvm_tier_info& out) noexcept {
+  const std::uint64_t end = g.page_offset(g.size_pages);
+  for (std::uint64_t at = g.page_offset(0); at < end;) {
+    const auto data = file.next_data(at);
+    if (!data) return data.error();
+    if (*data >= end) break;
+    const auto hole = file.next_hole(*data);
+    if (!hole) return hole.error();
+    out.fast_bytes += std::min(*hole, end) - *data;
+    at = *hole;
+  }
+  return {};
+}
+
+status look_at_files(const char* path, nvm_tier_info& out) noexcept {
+  const auto file = platform::file::open(path, O_RDONLY | O_NONBLOCK | O_NOCTTY);
+  if (!file) {
+    if (file.error() == errc::not_found) return fail(errc::not_found, "no such file");
+    return fail(file.error(), "open: %s", std::strerror(errno));
+  }
+  const auto bytes = file->size();
+  if (!bytes) return bytes.error();
+  alignas(8) std::array<std::byte, superblock_probe_bytes> header;
+  const std::size_t available = std::min<std::uint64_t>(*bytes, header.size());
+  if (auto s = file->read(0, header.data(), available); !s) return s;
+  const auto sb = pick_superblock(header.data(), available, *bytes);
+  if (!sb) return sb.error();
+  if ((sb->features_incompat & layout::feature_tier) == 0) return fail(errc::invalid, "it has no second file");
+  const auto record = read_tier_record(*file);
+  if (!record) return record.error();
+  out.fast_bytes_max = record->fast_bytes_max;
+  out.sequence = record->sequence;
+  out.policy = record->policy;
+  out.compression = record->compression;
+  std::snprintf(out.path, sizeof out.path, "%s", record->path);
+  if (auto s = count_bytes(*file, geometry_of(*sb), out); !s) return s;
+  auto slow = platform::file::open(record->path, O_RDONLY | O_NONBLOCK | O_NOCTTY);
+  if (!slow) return fail(slow.error(), "second file %s: %s", record->path, std::strerror(errno));
+  const auto length = slow->size();
+  if (!length) return length.error();
+  out.file_bytes = *length;
+  file_device device{*slow};
+  // A living owner may be some batches further than its record was when it was read.
+  const auto opened = page_file::facts_of(device, identity_of(*sb, *record));
+  if (!opened) return fail(opened.error(), "second file %s: %s", record->path, last_message());
+  out.file_sequence = *opened;
+  return {};
+}
+
+}  // namespace
+
+status inspect_tier(const char* pool, nvm_tier_info& out) noexcept {
+  out = {};
+  const status s = look_at_files(pool, out);
+  return s ? s : status{fail(s.error(), "pool %s: %s", pool, last_message())};
+}
+
+}  // namespace nvm::tier

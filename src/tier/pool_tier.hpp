@@ -1,0 +1,80 @@
+// The tier of a pool: its second file, found or made while the pool is opened, and what pages do meanwhile.
+//
+// Order of opening.  bring() runs inside of pool_file::open() or create(), when the file is locked, mapped, and nothing
+// but its superblock and log was read: whatever recovery loads then comes from where it is.  Pages leave from start() on.
+// A second file is made, and durable (tier/E1), before the pool names it (layout::tier_record), and named before the
+// pool has the feature; a kill in between leaves a second file that no pool has.
+//
+// Order of closing.  stop() before the pool gives up its file; this object goes after the pool's mapping.
+//
+// Where pages cannot be had when they are touched, a pool that has none in the second file works without; why() says why.
+//
+// Threads: bring(), start(), stop() by one; questions by any.
+#pragma once
+
+#include <memory>
+#include <optional>
+#include <string>
+
+#include "media/media.hpp"
+#include "nvm/tier.h"
+#include "pool/pool.hpp"
+#include "tier/swapper.hpp"
+
+namespace nvm::tier {
+
+class pool_tier {
+ public:
+  // `wish`: of the program; nullptr: as the pool says.
+  [[nodiscard]] static result<std::unique_ptr<pool_tier>> make(const nvm_tier_options* wish) noexcept;
+  ~pool_tier();
+  pool_tier(const pool_tier&) = delete;
+  pool_tier& operator=(const pool_tier&) = delete;
+
+  // For pool_open_options::tier, and pool_create_options::tier where the program wishes one.
+  [[nodiscard]] image_step step() noexcept {
+    return {[](void* context, pool_file& pool) noexcept { return static_cast<pool_tier*>(context)->bring(pool); },
+            this};
+  }
+  [[nodiscard]] bool is_wished() const noexcept { return wished_; }
+  // Once the pool is recovered, or is about to be.
+  [[nodiscard]] status start() noexcept;
+  void stop() noexcept;
+  // A file that bring() has made is removed: the pool is not to be.
+  void remove_new_file() noexcept;
+
+  // nullptr: pages neither come nor go.
+  [[nodiscard]] swapper* pages() noexcept { return swapper_.get(); }
+  // Whether the pool has a second file, or should have had one.
+  [[nodiscard]] bool exists() const noexcept { return wished_ || swapper_ != nullptr || !path_.empty(); }
+  void statistics(nvm_tier_statistics& out);
+
+ private:
+  pool_tier() noexcept : wish_{} {}
+  [[nodiscard]] status bring(pool_file& pool) noexcept;
+  [[nodiscard]] status join(pool_file& pool);
+  [[nodiscard]] status find(pool_file& pool);
+  [[nodiscard]] status take_wishes(layout::tier_record& record) noexcept;
+  [[nodiscard]] status open_slow(int flags, bool shared_lock) noexcept;
+  [[nodiscard]] status open_pages(pool_file& pool, const layout::tier_record& record, std::uint64_t& slow_pages);
+  void do_without(const char* why);
+
+  nvm_tier_options wish_;
+  bool wished_ = false;
+  bool made_file_ = false;
+  std::string path_;  // of the second file
+  std::string wish_path_;
+  std::string why_;  // it is not used
+  std::uint64_t fast_bytes_max_ = 0;
+  std::uint32_t policy_ = 0, compression_ = 0;
+  const std::int64_t process_ = platform::process_id();
+  platform::file slow_;  // the second file
+  platform::file fast_;  // the pool's, once more: pages may come after the pool has closed its own
+  std::optional<file_device> device_;
+  std::unique_ptr<swapper> swapper_;
+};
+
+// What the files of a pool say, without a lock.
+[[nodiscard]] status inspect_tier(const char* pool, nvm_tier_info& out) noexcept;
+
+}  // namespace nvm::tier

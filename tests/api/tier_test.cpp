@@ -1,0 +1,485 @@
+// Pools of which a part is in a second file: what programs see is what they see without.
+#include <fcntl.h>
+#include <gtest/gtest.h>
+#include <signal.h>
+#include <sys/mman.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <cstring>
+#include <filesystem>
+#include <fstream>
+#include <random>
+#include <string>
+#include <vector>
+
+#include "../random_seed.hpp"
+#include "../scratch_folder.hpp"
+#include "nvm/nvm.h"
+#include "nvm/tier.h"
+
+namespace nvm::tests {
+namespace {
+
+constexpr std::uint64_t mib = std::uint64_t{1} << 20;
+
+// A list of blocks, each with its number and bytes that follow from it.
+struct block {
+  block* next;
+  std::uint64_t number;
+  std::uint64_t changed;  // times
+  unsigned char bytes[3000];
+};
+struct root {
+  block* first;
+  std::uint64_t count;
+  std::uint64_t changes;
+};
+
+void fill(block& b) {
+  for (std::size_t i = 0; i < sizeof b.bytes; ++i) {
+    b.bytes[i] = static_cast<unsigned char>(b.number * 7 + b.changed * 13 + i / (1 + b.number % 40));
+  }
+}
+bool holds(const block& b) {
+  block expected{nullptr, b.number, b.changed, {}};
+  fill(expected);
+  return std::memcmp(b.bytes, expected.bytes, sizeof b.bytes) == 0;
+}
+
+class tiered_pool : public testing::Test {
+ protected:
+  tiered_pool() : fast_{"tier", false}, slow_{"tier", true} {}
+
+  [[nodiscard]] NVM_POOL* create(std::uint64_t size, std::uint64_t fast_bytes, const char* name = "pool") {
+    const std::string second = slow(name);
+    nvm_tier_options t{};
+    t.path = second.c_str();
+    t.fast_bytes = fast_bytes;
+    nvm_pool_options o{};
+    o.size = size;
+    o.medium = NVM_MEDIUM_SHM;
+    o.engine = engine_;
+    o.tier = &t;
+    NVM_POOL* const p = nvm_pool_create_with(fast(name).c_str(), &o);
+    EXPECT_NE(p, nullptr) << nvm_errormsg();
+    return p;
+  }
+  // Whether this system lets pages come and go.
+  [[nodiscard]] static bool works(NVM_POOL* p) {
+    nvm_tier_statistics s;
+    EXPECT_EQ(nvm_tier_get_statistics(p, &s), 0) << nvm_errormsg();
+    return s.active == 1;
+  }
+  [[nodiscard]] std::string fast(const char* name = "pool") const { return fast_.path(name); }
+  [[nodiscard]] std::string slow(const char* name = "pool") const { return slow_.path(name) + ".tier"; }
+
+  // `count` blocks, in transactions of ten.
+  static void build(NVM_POOL* p, std::uint64_t count) {
+    nvm_tx_begin(p);
+    auto* r = static_cast<root*>(nvm_alloc(p, 1, sizeof(root)));
+    ASSERT_NE(r, nullptr) << nvm_errormsg();
+    *r = {};
+    ASSERT_EQ(nvm_pool_set_root(p, r), 0);
+    ASSERT_EQ(nvm_tx_commit(p), 0) << nvm_errormsg();
+    for (std::uint64_t i = 0; i < count;) {
+      nvm_tx_begin(p);
+      ASSERT_EQ(nvm_tx_log(r, sizeof *r), 0) << nvm_errormsg();
+      for (unsigned k = 0; k < 10 && i < count; ++k, ++i) {
+        auto* b = static_cast<block*>(nvm_alloc(p, 2, sizeof(block)));
+        ASSERT_NE(b, nullptr) << nvm_errormsg();
+        b->next = r->first;
+        b->number = i;
+        b->changed = 0;
+        fill(*b);
+        r->first = b;
+        ++r->count;
+      }
+      ASSERT_EQ(nvm_tx_commit(p), 0) << nvm_errormsg();
+    }
+  }
+  // Blocks whose changes add up to what the root says; the rest is as it was built.
+  static void verify(NVM_POOL* p, std::uint64_t count) {
+    const auto* r = static_cast<const root*>(nvm_pool_get_root(p));
+    ASSERT_NE(r, nullptr) << nvm_errormsg();
+    std::uint64_t found = 0, changes = 0;
+    for (const block* b = r->first; b != nullptr; b = b->next, ++found) {
+      ASSERT_EQ(b->number, count - 1 - found);
+      ASSERT_TRUE(holds(*b)) << b->number;
+      changes += b->changed;
+    }
+    EXPECT_EQ(found, count);
+    EXPECT_EQ(changes, r->changes);
+  }
+  static void change(NVM_POOL* p, std::vector<block*>& blocks, std::mt19937& random, unsigned n) {
+    auto* r = static_cast<root*>(nvm_pool_get_root(p));
+    for (unsigned i = 0; i < n; ++i) {
+      nvm_tx_begin(p);
+      ASSERT_EQ(nvm_tx_log(&r->changes, 8), 0) << nvm_errormsg();
+      const unsigned in_one = 1 + random() % 4;
+      for (unsigned k = 0; k < in_one; ++k) {
+        block* const b = blocks[random() % blocks.size()];
+        ASSERT_EQ(nvm_tx_log(&b->changed, 8 + sizeof b->bytes), 0) << nvm_errormsg();
+        ++b->changed;
+        fill(*b);
+        ++r->changes;
+      }
+      if (random() % 8 == 0) {
+        ASSERT_EQ(nvm_tx_abort(p), 0) << nvm_errormsg();
+      } else {
+        ASSERT_EQ(nvm_tx_commit(p), 0) << nvm_errormsg();
+      }
+    }
+  }
+  static std::vector<block*> all_of(NVM_POOL* p) {
+    std::vector<block*> all;
+    for (block* b = static_cast<root*>(nvm_pool_get_root(p))->first; b != nullptr; b = b->next) all.push_back(b);
+    return all;
+  }
+  static void expect_whole(const std::string& path) {
+    EXPECT_EQ(nvm_pool_check(
+                  path.c_str(),
+                  [](uint64_t at, const char* what, void*) { ADD_FAILURE() << "offset " << at << ": " << what; },
+                  nullptr, nullptr),
+              0)
+        << nvm_errormsg();
+  }
+  static std::string refusal(const std::string& path, const nvm_pool_options* o = nullptr) {
+    NVM_POOL* const p = nvm_pool_open_with(path.c_str(), o);
+    if (p == nullptr) return nvm_errormsg();
+    EXPECT_EQ(nvm_pool_close(p), 0);
+    return "";
+  }
+
+  scratch_folder fast_, slow_;
+  std::uint32_t engine_ = NVM_ENGINE_UNDO;
+};
+
+#define NEEDS_USER_FAULTS(p)               \
+  if (!works(p)) {                         \
+    EXPECT_EQ(nvm_pool_close(p), 0);       \
+    GTEST_SKIP() << "no user faults here"; \
+  }
+
+TEST_F(tiered_pool, is_as_without_over_opens_and_stays_below_its_limit) {
+  NVM_POOL* p = create(4 * mib, 2 * mib);
+  NEEDS_USER_FAULTS(p);
+  build(p, 5000);  // 16 MB: the pool grows
+  verify(p, 5000);
+  std::mt19937 random{3};
+  auto blocks = all_of(p);
+  change(p, blocks, random, 300);
+  verify(p, 5000);
+  nvm_tier_statistics s;
+  ASSERT_EQ(nvm_tier_get_statistics(p, &s), 0);
+  EXPECT_LE(s.fast_bytes, 2 * mib);
+  EXPECT_GT(s.slow_bytes, 10 * mib);
+  EXPECT_GT(s.pages_out, 3000U);
+  EXPECT_GT(s.pages_in, 3000U);
+  EXPECT_STREQ(s.why, "");
+  EXPECT_EQ(std::string{s.path}, slow());
+  ASSERT_EQ(nvm_pool_close(p), 0) << nvm_errormsg();
+  nvm_tier_info info;
+  ASSERT_EQ(nvm_tier_inspect(fast().c_str(), &info), 0) << nvm_errormsg();
+  EXPECT_LE(info.fast_bytes, 2 * mib);
+  EXPECT_EQ(info.sequence, info.file_sequence);
+  struct ::stat facts;
+  ASSERT_EQ(::stat(fast().c_str(), &facts), 0);
+  EXPECT_LT(static_cast<std::uint64_t>(facts.st_blocks) * 512, 5 * mib);
+  expect_whole(fast());
+  // Found by the pool's own word.
+  p = nvm_pool_open(fast().c_str());
+  ASSERT_NE(p, nullptr) << nvm_errormsg();
+  verify(p, 5000);
+  ASSERT_EQ(nvm_pool_close(p), 0);
+  // Read-only: pages come and stay in this process.
+  nvm_pool_options o{};
+  o.read_only = 1;
+  p = nvm_pool_open_with(fast().c_str(), &o);
+  ASSERT_NE(p, nullptr) << nvm_errormsg();
+  verify(p, 5000);
+  ASSERT_EQ(nvm_pool_close(p), 0);
+}
+
+// Its pool is the log; objects are in memory of the process, built from there.
+TEST_F(tiered_pool, of_the_log_engine_is_as_without) {
+  engine_ = NVM_ENGINE_LOG;
+  NVM_POOL* p = create(8 * mib, mib);
+  NEEDS_USER_FAULTS(p);
+  build(p, 2000);
+  std::mt19937 random{4};
+  auto blocks = all_of(p);
+  change(p, blocks, random, 300);
+  verify(p, 2000);
+  nvm_tier_statistics s;
+  ASSERT_EQ(nvm_tier_get_statistics(p, &s), 0);
+  EXPECT_LE(s.fast_bytes, mib);
+  EXPECT_GT(s.slow_bytes, mib);
+  ASSERT_EQ(nvm_pool_close(p), 0) << nvm_errormsg();
+  p = nvm_pool_open(fast().c_str());
+  ASSERT_NE(p, nullptr) << nvm_errormsg();
+  verify(p, 2000);
+  ASSERT_EQ(nvm_pool_close(p), 0);
+}
+
+TEST_F(tiered_pool, of_a_pool_that_had_none_is_joined_at_an_open) {
+  nvm_pool_options o{};
+  o.size = 16 * mib;
+  o.medium = NVM_MEDIUM_SHM;
+  NVM_POOL* p = nvm_pool_create_with(fast().c_str(), &o);
+  ASSERT_NE(p, nullptr) << nvm_errormsg();
+  build(p, 3000);
+  ASSERT_EQ(nvm_pool_close(p), 0);
+  const std::string second = slow();
+  nvm_tier_options t{};
+  t.path = second.c_str();
+  t.fast_bytes = mib;
+  t.policy = NVM_TIER_UFLRU;
+  t.compression = NVM_TIER_PLAIN;
+  o = {};
+  o.tier = &t;
+  p = nvm_pool_open_with(fast().c_str(), &o);
+  ASSERT_NE(p, nullptr) << nvm_errormsg();
+  NEEDS_USER_FAULTS(p);
+  verify(p, 3000);
+  ASSERT_EQ(nvm_tier_shrink(p, 0), 0);
+  nvm_tier_statistics s;
+  ASSERT_EQ(nvm_tier_get_statistics(p, &s), 0);
+  EXPECT_LE(s.fast_bytes, mib / 4);
+  EXPECT_EQ(s.policy, std::uint32_t{NVM_TIER_UFLRU});
+  verify(p, 3000);
+  ASSERT_EQ(nvm_pool_close(p), 0);
+  // Wishes of a later open count, and are kept.
+  t = {};
+  t.policy = NVM_TIER_FIFO;
+  t.fast_bytes = 3 * mib;
+  p = nvm_pool_open_with(fast().c_str(), &o);
+  ASSERT_NE(p, nullptr) << nvm_errormsg();
+  verify(p, 3000);
+  ASSERT_EQ(nvm_pool_close(p), 0);
+  nvm_tier_info info;
+  ASSERT_EQ(nvm_tier_inspect(fast().c_str(), &info), 0) << nvm_errormsg();
+  EXPECT_EQ(info.policy, std::uint32_t{NVM_TIER_FIFO});
+  EXPECT_EQ(info.fast_bytes_max, 3 * mib);
+  EXPECT_EQ(std::string{info.path}, second);
+}
+
+TEST_F(tiered_pool, without_its_second_file_is_refused_with_what_was_found) {
+  NVM_POOL* p = create(4 * mib, mib);
+  NEEDS_USER_FAULTS(p);
+  build(p, 1000);
+  ASSERT_EQ(nvm_pool_close(p), 0);
+  const std::string kept = slow() + ".kept", old = slow() + ".old";
+  std::filesystem::copy_file(slow(), old);
+  p = nvm_pool_open(fast().c_str());
+  ASSERT_NE(p, nullptr) << nvm_errormsg();
+  std::mt19937 random{1};
+  auto blocks = all_of(p);
+  change(p, blocks, random, 100);
+  verify(p, 1000);
+  ASSERT_EQ(nvm_pool_close(p), 0);
+
+  std::filesystem::rename(slow(), kept);
+  EXPECT_NE(refusal(fast()).find(slow() + ": there is none of this name"), std::string::npos) << refusal(fast());
+  EXPECT_EQ(nvm_errno(), NVM_E_NOT_FOUND);
+  std::filesystem::copy_file(old, slow());
+  EXPECT_NE(refusal(fast()).find("older than the pool: found"), std::string::npos) << refusal(fast());
+  std::filesystem::remove(slow());
+  std::filesystem::copy_file(kept, slow());
+  std::filesystem::resize_file(slow(), std::filesystem::file_size(kept) - mib);
+  EXPECT_NE(refusal(fast()).find("cut off: found"), std::string::npos) << refusal(fast());
+  std::filesystem::remove(slow());
+  NVM_POOL* other = create(4 * mib, mib, "other");
+  ASSERT_EQ(nvm_pool_close(other), 0);
+  std::filesystem::rename(slow("other"), slow());
+  EXPECT_NE(refusal(fast()).find("of another pool: found uuid"), std::string::npos) << refusal(fast());
+  std::filesystem::remove(slow());
+  // A second file that has moved is named.
+  nvm_tier_options t{};
+  t.path = kept.c_str();
+  nvm_pool_options o{};
+  o.tier = &t;
+  EXPECT_EQ(refusal(fast(), &o), "");
+  p = nvm_pool_open(fast().c_str());  // and the pool has been told
+  ASSERT_NE(p, nullptr) << nvm_errormsg();
+  verify(p, 1000);
+  EXPECT_NE(refusal(fast()).find("open in this process"), std::string::npos);
+  ASSERT_EQ(nvm_pool_close(p), 0);
+}
+
+TEST_F(tiered_pool, with_wishes_that_cannot_be_is_refused_and_leaves_no_file) {
+  nvm_tier_options t{};
+  nvm_pool_options o{};
+  o.medium = NVM_MEDIUM_SHM;
+  o.tier = &t;
+  const std::string second = slow();
+  const auto refused = [&] {
+    EXPECT_EQ(nvm_pool_create_with(fast().c_str(), &o), nullptr);
+    EXPECT_FALSE(std::filesystem::exists(fast()));
+    return std::string{nvm_errormsg()};
+  };
+  EXPECT_NE(refused().find("needs a path"), std::string::npos);
+  t.path = second.c_str();
+  EXPECT_NE(refused().find("fast_bytes: found 0"), std::string::npos);
+  t.fast_bytes = 1000;
+  EXPECT_NE(refused().find("fast_bytes: found 1000, expected at least"), std::string::npos);
+  t.fast_bytes = mib;
+  t.policy = 77;
+  EXPECT_NE(refused().find("policy 77 is none"), std::string::npos);
+  t.policy = 0;
+  t.compression = 9;
+  EXPECT_NE(refused().find("compression 9 is none"), std::string::npos);
+  t.compression = 0;
+  t.reserved[2] = 1;
+  EXPECT_NE(refused().find("reserved field"), std::string::npos);
+  t.reserved[2] = 0;
+  EXPECT_FALSE(std::filesystem::exists(second));
+  std::ofstream{second} << "mine";
+  EXPECT_NE(refused().find("the file exists"), std::string::npos);
+  EXPECT_TRUE(std::filesystem::exists(second));
+}
+
+TEST_F(tiered_pool, on_a_disk_works_without_and_says_so) {
+  const std::string path = slow_.path("pool"), second = slow();
+  nvm_tier_options t{};
+  t.path = second.c_str();
+  t.fast_bytes = mib;
+  nvm_pool_options o{};
+  o.size = 4 * mib;
+  o.medium = NVM_MEDIUM_SSD;
+  o.tier = &t;
+  NVM_POOL* p = nvm_pool_create_with(path.c_str(), &o);
+  ASSERT_NE(p, nullptr) << nvm_errormsg();
+  nvm_tier_statistics s;
+  ASSERT_EQ(nvm_tier_get_statistics(p, &s), 0);
+  EXPECT_EQ(s.active, 0U);
+  EXPECT_NE(std::string{s.why}.find("medium shm"), std::string::npos);
+  build(p, 100);
+  verify(p, 100);
+  EXPECT_EQ(nvm_tier_pin(p, nvm_pool_get_root(p), 8), 0);
+  ASSERT_EQ(nvm_pool_close(p), 0);
+  EXPECT_FALSE(std::filesystem::exists(second));
+  p = nvm_pool_open(path.c_str());
+  ASSERT_NE(p, nullptr) << nvm_errormsg();
+  EXPECT_EQ(nvm_tier_get_statistics(p, &s), -1);
+  EXPECT_EQ(nvm_errno(), NVM_E_INVALID);
+  ASSERT_EQ(nvm_pool_close(p), 0);
+}
+
+TEST_F(tiered_pool, pins_and_references_are_of_its_data) {
+  NVM_POOL* p = create(4 * mib, mib);
+  NEEDS_USER_FAULTS(p);
+  build(p, 600);
+  auto* r = static_cast<root*>(nvm_pool_get_root(p));
+  EXPECT_EQ(nvm_tier_pin(p, r->first, 64 * 1024), 0) << nvm_errormsg();
+  ASSERT_EQ(nvm_tier_shrink(p, 0), 0);
+  nvm_tier_statistics s;
+  ASSERT_EQ(nvm_tier_get_statistics(p, &s), 0);
+  EXPECT_GE(s.fast_bytes, 64 * 1024U);
+  EXPECT_LE(s.fast_bytes, 96 * 1024U);
+  EXPECT_EQ(nvm_tier_unpin(p, r->first, 64 * 1024), 0);
+  EXPECT_EQ(nvm_tier_refer(p, r->first, 4096, 1), 0);
+  int outside = 0;
+  EXPECT_EQ(nvm_tier_pin(p, &outside, sizeof outside), -1);
+  EXPECT_EQ(nvm_errno(), NVM_E_BAD_POINTER);
+  EXPECT_EQ(nvm_tier_pin(p, r->first, 0), -1);
+  EXPECT_EQ(nvm_tier_refer(p, r->first, std::size_t{1} << 40, 1), -1);
+  verify(p, 600);
+  ASSERT_EQ(nvm_pool_close(p), 0);
+}
+
+TEST_F(tiered_pool, a_system_call_gets_pages_that_have_left) {
+  NVM_POOL* p = create(4 * mib, mib);
+  NEEDS_USER_FAULTS(p);
+  build(p, 600);
+  block* const b = static_cast<root*>(nvm_pool_get_root(p))->first;
+  ASSERT_EQ(nvm_tier_shrink(p, 0), 0);
+  int ends[2];
+  ASSERT_EQ(::pipe(ends), 0);
+  ASSERT_EQ(::write(ends[1], b->bytes, sizeof b->bytes), static_cast<ssize_t>(sizeof b->bytes));
+  std::vector<unsigned char> got(sizeof b->bytes);
+  ASSERT_EQ(::read(ends[0], got.data(), got.size()), static_cast<ssize_t>(got.size()));
+  EXPECT_EQ(std::memcmp(got.data(), b->bytes, got.size()), 0);
+  ::close(ends[0]);
+  ::close(ends[1]);
+  ASSERT_EQ(nvm_pool_close(p), 0);
+}
+
+// ---- kills ----
+
+struct told {
+  std::atomic<std::uint64_t> committed;
+  std::atomic<std::uint64_t> failed;
+};
+
+[[noreturn]] void work_until_killed(const std::string& path, told& t, unsigned seed) {
+  const auto give_up = [&](std::uint64_t why) {
+    std::fprintf(stderr, "%s\n", nvm_errormsg());
+    t.failed = why;
+    ::_exit(1);
+  };
+  NVM_POOL* p = nvm_pool_open(path.c_str());
+  if (p == nullptr) give_up(1);
+  auto* r = static_cast<root*>(nvm_pool_get_root(p));
+  std::uint64_t changes = 0;
+  std::vector<block*> blocks;
+  for (block* b = r->first; b != nullptr; b = b->next) {
+    if (!holds(*b)) give_up(2);
+    changes += b->changed;
+    blocks.push_back(b);
+  }
+  if (changes != r->changes || changes < t.committed.load() || blocks.size() != r->count) give_up(3);
+  std::mt19937 random{seed};
+  for (;;) {
+    nvm_tx_begin(p);
+    if (nvm_tx_log(&r->changes, 8) != 0) give_up(4);
+    for (unsigned k = 0; k < 3; ++k) {
+      block* const b = blocks[random() % blocks.size()];
+      if (nvm_tx_log(&b->changed, 8 + sizeof b->bytes) != 0) give_up(5);
+      ++b->changed;
+      fill(*b);
+      ++r->changes;
+    }
+    if (random() % 16 == 0) (void)nvm_tier_shrink(p, 256 * 1024);
+    const std::uint64_t now = r->changes;
+    if (nvm_tx_commit(p) != 0) give_up(6);
+    t.committed = now;
+  }
+}
+
+TEST_F(tiered_pool, loses_nothing_when_its_process_is_killed) {
+  NVM_POOL* p = create(4 * mib, mib);
+  NEEDS_USER_FAULTS(p);
+  build(p, 1500);
+  ASSERT_EQ(nvm_pool_close(p), 0);
+  void* const shared = ::mmap(nullptr, sizeof(told), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+  ASSERT_NE(shared, MAP_FAILED);
+  told& t = *new (shared) told{};
+  std::mt19937 random{static_cast<unsigned>(seed_from_environment())};
+  for (unsigned life = 0; life < 25; ++life) {
+    const std::uint64_t until = t.committed.load() + random() % 400;
+    const unsigned seed = random();
+    const pid_t pid = ::fork();
+    ASSERT_GE(pid, 0);
+    if (pid == 0) work_until_killed(fast(), t, seed);
+    int how = 0;
+    while (t.committed.load() < until && t.failed.load() == 0) {
+      if (::waitpid(pid, &how, WNOHANG) == pid) break;
+      ::sched_yield();
+    }
+    ::kill(pid, SIGKILL);
+    ::waitpid(pid, &how, 0);
+    ASSERT_EQ(t.failed.load(), 0U) << "life " << life;
+  }
+  expect_whole(fast());
+  p = nvm_pool_open(fast().c_str());
+  ASSERT_NE(p, nullptr) << nvm_errormsg();
+  verify(p, 1500);
+  EXPECT_GE(static_cast<root*>(nvm_pool_get_root(p))->changes, t.committed.load());
+  ASSERT_EQ(nvm_pool_close(p), 0);
+  ::munmap(shared, sizeof(told));
+}
+
+}  // namespace
+}  // namespace nvm::tests
