@@ -221,7 +221,10 @@ void remove_files(const pool_file& file, tier::pool_tier* tier) noexcept {
 // A pool that has come to rest, or not (`whole`), gives up its files.
 int give_up_files(nvm_pool* pool, const status& whole) noexcept {
   int code = 0;
-  if (pool->tier != nullptr) pool->tier->stop();
+  if (pool->tier != nullptr) {
+    pool->tier->stop();
+    pool->tier->rest();
+  }
   if (whole) {
     code = answer(pool->file->close());
   } else {

@@ -157,9 +157,10 @@ result<slot> slot::take(std::uintptr_t base, std::uint64_t bytes) noexcept {
   return slot{base, bytes};
 }
 
-status slot::map(int descriptor, std::uint64_t bytes, int flags, const char* how) noexcept {
+status slot::map(int descriptor, std::uint64_t bytes, int flags, const char* how, std::uint64_t hidden_from) noexcept {
   NVM_ASSERT(base_ != 0 && bytes <= bytes_);
-  void* const got = ::mmap(base(), bytes, PROT_READ | PROT_WRITE, flags | MAP_FIXED, descriptor, 0);
+  const int access = hidden_from < bytes ? PROT_NONE : PROT_READ | PROT_WRITE;
+  void* const got = ::mmap(base(), bytes, access, flags | MAP_FIXED, descriptor, 0);
   if (got == MAP_FAILED) {
     const int code = errno;
     // A failed MAP_FIXED may have removed the reservation already.  If that fails, too, give_back() tries again.
@@ -175,11 +176,17 @@ status slot::map(int descriptor, std::uint64_t bytes, int flags, const char* how
     errno = code;
     return fail(errc::system, "cannot keep the mapping from forked children: %s", std::strerror(code));
   }
-  return {};
+  return hidden_from < bytes ? show(hidden_from) : status{};
 }
 
-status slot::map_shared(int descriptor, std::uint64_t bytes) noexcept {
-  return map(descriptor, bytes, MAP_SHARED, "shared");
+status slot::show(std::uint64_t bytes) noexcept {
+  if (::mprotect(base(), bytes, PROT_READ | PROT_WRITE) == 0) return {};
+  return fail(errc::system, "cannot make %" PRIu64 " bytes of the pool file accessible: %s", bytes,
+              std::strerror(errno));
+}
+
+status slot::map_shared(int descriptor, std::uint64_t bytes, std::uint64_t hidden_from) noexcept {
+  return map(descriptor, bytes, MAP_SHARED, "shared", hidden_from);
 }
 
 status slot::map_shared_sync(int descriptor, std::uint64_t bytes) noexcept {
@@ -197,8 +204,8 @@ status slot::map_shared_sync(int descriptor, std::uint64_t bytes) noexcept {
   return {};
 }
 
-status slot::map_private(int descriptor, std::uint64_t bytes) noexcept {
-  return map(descriptor, bytes, MAP_PRIVATE | MAP_NORESERVE, "private");
+status slot::map_private(int descriptor, std::uint64_t bytes, std::uint64_t hidden_from) noexcept {
+  return map(descriptor, bytes, MAP_PRIVATE | MAP_NORESERVE, "private", hidden_from);
 }
 
 void slot::give_back() noexcept {

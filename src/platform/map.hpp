@@ -55,13 +55,16 @@ class slot {
   ~slot() { give_back(); }
 
   // Map the first `bytes` of the file `descriptor` at the slot's base; at most one mapping at a time.
-  // Stores reach the file; processes that map it see each other's.
-  [[nodiscard]] status map_shared(int descriptor, std::uint64_t bytes) noexcept;
+  // Stores reach the file; processes that map it see each other's.  From `hidden_from` on, whole pages, nothing is
+  // accessible until show(): where a process locks its memory (mlockall), a mapping fills holes of the file otherwise.
+  [[nodiscard]] status map_shared(int descriptor, std::uint64_t bytes, std::uint64_t hidden_from = all) noexcept;
   // The same, and the file system's own metadata is durable before a store can be: write-back instructions suffice.
   // errc::medium where the kernel or the file system does not grant it.
   [[nodiscard]] status map_shared_sync(int descriptor, std::uint64_t bytes) noexcept;
   // Stores stay in this process.  Pages not yet stored to show the file.
-  [[nodiscard]] status map_private(int descriptor, std::uint64_t bytes) noexcept;
+  [[nodiscard]] status map_private(int descriptor, std::uint64_t bytes, std::uint64_t hidden_from = all) noexcept;
+  // The first `bytes` bytes of a mapping are accessible.
+  [[nodiscard]] status show(std::uint64_t bytes) noexcept;
 
   // Removes the mapping, reserves the range again, and gives it free.
   void give_back() noexcept;
@@ -74,7 +77,9 @@ class slot {
 
  private:
   slot(std::uintptr_t base, std::uint64_t bytes) noexcept : base_{base}, bytes_{bytes} {}
-  [[nodiscard]] status map(int descriptor, std::uint64_t bytes, int flags, const char* how) noexcept;
+  static constexpr std::uint64_t all = ~std::uint64_t{0};
+  [[nodiscard]] status map(int descriptor, std::uint64_t bytes, int flags, const char* how,
+                           std::uint64_t hidden_from = all) noexcept;
 
   std::uintptr_t base_ = 0;
   std::uint64_t bytes_ = 0;  // whole granules

@@ -77,7 +77,6 @@ status check_permissions(const platform::file_facts& f) noexcept {
   return fail(errc::system, "any user may write to it (mode %04o): refused; chmod o-w first", f.mode);
 }
 
-// What a file must fulfil beyond an image in memory.
 status check_file_superblock(const layout::superblock& sb) noexcept {
   if (sb.page_shift != layout::page_shift_default) {
     return fail(errc::version, "page size: found %" PRIu64 " bytes, files have pages of %" PRIu64,
@@ -380,7 +379,7 @@ status pool_file::open_file(const pool_open_options& options) noexcept {
                 superblock_.features_ro_compat & ~features_ro_compat_known);
   }
   if (auto s = choose_medium(options.medium); !s) return s;
-  // Written early, since reading the log can take long and other processes may ask for the owner meanwhile.
+  // Early: reading the log can take long, and other processes may ask for the owner meanwhile.
   if (!read_only_) write_owner(static_cast<std::uint64_t>(platform::process_id()));
   if (auto s = take_addresses(options); !s) return s;
   if (auto s = map(); !s) return s;
@@ -588,8 +587,9 @@ status pool_file::map() noexcept {
   const std::uint64_t bytes = shape_.capacity_bytes();
   const bool is_private = read_only_ || has_image(superblock_);
   const bool by_kernel = medium_ == NVM_MEDIUM_SHM || medium_ == NVM_MEDIUM_SSD;
-  const status mapped = is_private  ? slot_.map_private(descriptor, bytes)
-                        : by_kernel ? slot_.map_shared(descriptor, bytes)
+  const std::uint64_t shown = has_tier() || sparse_ ? shape_.page_offset(0) : bytes;
+  const status mapped = is_private  ? slot_.map_private(descriptor, bytes, shown)
+                        : by_kernel ? slot_.map_shared(descriptor, bytes, shown)
                                     : slot_.map_shared_sync(descriptor, bytes);
   if (!mapped) return mapped;
   return memory_.start({base_, shape_.address_bytes(), bytes, descriptor, path(), !is_private});

@@ -125,9 +125,11 @@ struct tier_record {
   std::uint32_t path_bytes;      // without the zero after it
   std::uint32_t reserved;        // zero
   char path[2488];
-  std::uint64_t check;         // XXH3 of all before, seeded with the magic
-  std::uint64_t sequence;      // batches of pages that the second file must have: by single stores, after each
-  std::uint64_t reserved_too;  // zero
+  std::uint64_t check;     // XXH3 of all before, seeded with the magic
+  std::uint64_t sequence;  // batches of pages that the second file must have: by single stores, after each
+  // Data pages that the pool's file has, plus one, of a pool that was closed; 0: not told.  A program that copies the
+  // file and does not keep its holes changes that.
+  std::uint64_t fast_pages;
 };
 static_assert(sizeof(tier_record) == 5 * sector_bytes && offsetof(tier_record, check) == 2536);
 inline constexpr std::uint64_t tier_magic = 0x4445'5245'4954'4648;

@@ -43,7 +43,10 @@ status write_tier_record(const platform::file& file, layout::tier_record& record
 }
 
 status pool_file::bring_tier(const image_step& step) noexcept {
-  if (step.run != nullptr) return step.run(step.context, *this);
+  if (step.run != nullptr) {
+    if (status s = step.run(step.context, *this); !s) return s;
+    return slot_.show(shape_.capacity_bytes());
+  }
   if (!has_tier()) return {};
   return fail(errc::version, "some of its pages are in a second file, which this call does not bring");
 }

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <array>
+#include <atomic>
 #include <cerrno>
 #include <cinttypes>
 #include <climits>
@@ -211,8 +212,18 @@ status pool_tier::find(pool_file& pool) {
     do_without(last_message());
     return {};
   }
+  if (status s = check_holes(pool, *record); !s) return s;
   if (read_only || std::memcmp(&before, &*record, offsetof(layout::tier_record, check)) == 0) return {};
   return write_tier_record(pool.file(), *record, true);
+}
+
+status pool_tier::check_holes(const pool_file& pool, const layout::tier_record& record) const noexcept {
+  const bool clean = pool.superblock().state == static_cast<std::uint32_t>(layout::pool_state::clean);
+  if (!clean || record.fast_pages == 0 || record.fast_pages - 1 == swapper_->found()) return {};
+  return fail(errc::copy,
+              "the pool's own file has %" PRIu64 " data pages, expected %" PRIu64
+              ": it was copied by a program that does not keep holes, and is no pool any more",
+              swapper_->found(), record.fast_pages - 1);
 }
 
 status pool_tier::open_pages(pool_file& pool, const layout::tier_record& record, std::uint64_t& slow_pages) {
@@ -252,8 +263,8 @@ status pool_tier::open_pages(pool_file& pool, const layout::tier_record& record,
   settings.policy = record.policy;
   settings.shared = !pool.read_only();
   settings.slow_pages = &slow_pages;
-  settings.sequence =
-      reinterpret_cast<std::uint64_t*>(pool.base() + layout::tier_sector + offsetof(layout::tier_record, sequence));
+  record_ = reinterpret_cast<layout::tier_record*>(pool.base() + layout::tier_sector);
+  settings.sequence = &record_->sequence;
   settings.lost = [](void* context, std::uint64_t page, const char* why) noexcept {
     auto* const p = static_cast<pool_file*>(context);
     p->lose(p->geometry().page_offset(page), why);
@@ -277,6 +288,13 @@ status pool_tier::start() noexcept { return swapper_ == nullptr ? status{} : swa
 
 void pool_tier::stop() noexcept {
   if (swapper_ != nullptr && platform::process_id() == process_) swapper_->stop_leaving();
+}
+
+void pool_tier::rest() noexcept {
+  if (swapper_ == nullptr || !swapper_->is_shared()) return;
+  // relaxed: the state that makes it count is written after it, by a system call.
+  std::atomic_ref<std::uint64_t>{record_->fast_pages}.store(swapper_->statistics().present + 1,
+                                                            std::memory_order_relaxed);
 }
 
 void pool_tier::remove_new_file() noexcept {
@@ -351,7 +369,11 @@ status look_at_files(const char* path, nvm_tier_info& out) noexcept {
   out.sequence = record->sequence;
   out.policy = record->policy;
   out.compression = record->compression;
-  std::snprintf(out.path, sizeof out.path, "%s", record->path);
+  if (record->path_bytes > path_bytes_max) {
+    return fail(errc::corrupt, "the path of its second file has %u bytes, expected at most %zu", record->path_bytes,
+                path_bytes_max);
+  }
+  std::memcpy(out.path, record->path, record->path_bytes);
   if (auto s = count_bytes(*file, geometry_of(*sb), out); !s) return s;
   auto slow = platform::file::open(record->path, O_RDONLY | O_NONBLOCK | O_NOCTTY);
   if (!slow) return fail(slow.error(), "second file %s: %s", record->path, std::strerror(errno));

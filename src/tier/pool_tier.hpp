@@ -40,6 +40,8 @@ class pool_tier {
   // Once the pool is recovered, or is about to be.
   [[nodiscard]] status start() noexcept;
   void stop() noexcept;
+  // After stop(), when no thread uses the pool any more: notes what its file has.
+  void rest() noexcept;
   // A file that bring() has made is removed: the pool is not to be.
   void remove_new_file() noexcept;
 
@@ -57,6 +59,7 @@ class pool_tier {
   [[nodiscard]] status take_wishes(layout::tier_record& record) noexcept;
   [[nodiscard]] status open_slow(int flags, bool shared_lock) noexcept;
   [[nodiscard]] status open_pages(pool_file& pool, const layout::tier_record& record, std::uint64_t& slow_pages);
+  [[nodiscard]] status check_holes(const pool_file& pool, const layout::tier_record& record) const noexcept;
   void do_without(const char* why);
 
   nvm_tier_options wish_;
@@ -71,6 +74,7 @@ class pool_tier {
   platform::file slow_;  // the second file
   platform::file fast_;  // the pool's, once more: pages may come after the pool has closed its own
   std::optional<file_device> device_;
+  layout::tier_record* record_ = nullptr;  // of the pool, in its mapping
   std::unique_ptr<swapper> swapper_;
 };
 

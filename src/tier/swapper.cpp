@@ -135,6 +135,7 @@ status swapper::look_at_file() noexcept {
     for (std::uint64_t page = page_at(hole_end); page < page_at(at); ++page) came(static_cast<page_t>(page), stored_to);
   }
   pages_known_ = page_at(end);
+  found_ = present_;
   return {};
 }
 

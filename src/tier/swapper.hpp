@@ -119,6 +119,9 @@ class swapper final : private page_host {
   void shrink(std::uint64_t pages) noexcept;
 
   [[nodiscard]] swapper_statistics statistics() noexcept;
+  // Pages of the fast file when it was looked at.
+  [[nodiscard]] std::uint64_t found() const noexcept { return found_; }
+  [[nodiscard]] bool is_shared() const noexcept { return settings_.shared; }
   [[nodiscard]] const page_file& slow() const noexcept { return *slow_; }
   [[nodiscard]] const char* policy_name() const noexcept { return policy_->name(); }
   // Why pages do not leave, "" if they do.
@@ -206,6 +209,7 @@ class swapper final : private page_host {
   std::uint64_t pages_known_ = 0;     // pages from here on were never touched
   std::uint64_t present_ = 0;
   std::uint64_t slow_pages_ = 0;
+  std::uint64_t found_ = 0;      // constant from open() on
   page_t ahead_next_ = no_page;  // where a fault would go on from the last one
   unsigned ahead_ = 1;
   bool leaving_stopped_ = true;

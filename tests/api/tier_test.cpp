@@ -406,6 +406,60 @@ TEST_F(tiered_pool, a_system_call_gets_pages_that_have_left) {
   ASSERT_EQ(nvm_pool_close(p), 0);
 }
 
+TEST_F(tiered_pool, whose_file_was_copied_without_its_holes_is_refused) {
+  NVM_POOL* p = create(4 * mib, mib);
+  NEEDS_USER_FAULTS(p);
+  build(p, 800);
+  ASSERT_EQ(nvm_pool_close(p), 0);
+  std::ifstream in{fast(), std::ios::binary};
+  const std::string all{std::istreambuf_iterator<char>{in}, {}};
+  std::filesystem::remove(fast());
+  std::ofstream{fast(), std::ios::binary} << all;
+  std::filesystem::permissions(fast(), std::filesystem::perms{0600});
+  nvm_pool_options o{};
+  o.medium = NVM_MEDIUM_SHM;
+  o.accept_copy = 1;
+  const std::string why = refusal(fast(), &o);
+  EXPECT_NE(why.find("does not keep holes"), std::string::npos) << why;
+  EXPECT_EQ(nvm_errno(), NVM_E_COPY);
+}
+
+// A mapping that is locked would be filled with zeros, which would win.
+TEST_F(tiered_pool, of_a_process_that_locks_its_memory_is_as_without) {
+  NVM_POOL* p = create(4 * mib, mib);
+  NEEDS_USER_FAULTS(p);
+  build(p, 800);
+  ASSERT_EQ(nvm_pool_close(p), 0);
+  const pid_t pid = ::fork();
+  ASSERT_GE(pid, 0);
+  if (pid == 0) {
+    if (::mlockall(MCL_CURRENT | MCL_FUTURE) != 0) ::_exit(77);
+    for (const std::uint32_t read_only : {1U, 0U}) {
+      nvm_pool_options o{};
+      o.read_only = read_only;
+      p = nvm_pool_open_with(fast().c_str(), &o);
+      if (p == nullptr) {
+        std::fprintf(stderr, "%s\n", nvm_errormsg());
+        ::_exit(1);
+      }
+      verify(p, 800);
+      if (read_only == 0) {
+        std::mt19937 random{1};
+        auto blocks = all_of(p);
+        change(p, blocks, random, 100);
+        verify(p, 800);
+      }
+      if (nvm_pool_close(p) != 0) ::_exit(2);
+    }
+    ::_exit(HasFailure() ? 3 : 0);
+  }
+  int how = 0;
+  ASSERT_EQ(::waitpid(pid, &how, 0), pid);
+  ASSERT_TRUE(WIFEXITED(how));
+  if (WEXITSTATUS(how) == 77) GTEST_SKIP() << "memory cannot be locked";
+  EXPECT_EQ(WEXITSTATUS(how), 0);
+}
+
 // ---- kills ----
 
 struct told {

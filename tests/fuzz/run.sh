@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Fuzzes what is read from a pool file (direct, ring, log; pool: files of every engine, through the C interface;
+# Fuzzes what is read from a pool file (direct, ring, log; tier: its second file; pool: files of every engine, through the C interface;
 # structures: lock-free structures, stores and type maps in them; regions: regions in them; repair), from calls about regions
 # with any arguments (region_calls), from names of object stores (names), from *.unsafe files (unsafe), from entries as
 # text (kv_text), from store logs of pmemcheck (pmemcheck) and traces of recorded programs (recording), and from clients of
@@ -15,7 +15,7 @@
 set -euo pipefail
 cd "$(dirname "$0")/../.."
 
-all=(direct ring log pool structures regions repair region_calls names unsafe kv_text pmemcheck recording memcached compiler)
+all=(direct ring log tier pool structures regions repair region_calls names unsafe kv_text pmemcheck recording memcached compiler)
 seconds=60
 merge=
 targets=()
