@@ -1,10 +1,10 @@
 // What does a pool cost that has a quarter of its data in fast memory, under each policy, and one that fits?
 //
-// Objects of a page each, in a pool on shared memory; an operation reads 64 bytes of one, or, one in ten, changes them in a
-// transaction of its own.  Which object is drawn by Zipf's law, goes round (a scan), or is of one half of the objects at a
-// time, which are referenced while they are in use and not afterwards (stores that are attached and detached).  The second
-// file lies in the directory that is chosen.  `fits`: the same without a tier, and with one whose limit is larger than the
-// data.
+// Objects of a page each, in a pool on shared memory; an operation reads 64 bytes of one, or, one in ten, changes them
+// in a transaction of its own.  Which object is drawn by Zipf's law, goes round (a scan), or is of one half of the
+// objects at a time, which are referenced while they are in use and not afterwards (stores that are attached and
+// detached).  The second file lies in the directory that is chosen.  `fits`: the same without a tier, and with one
+// whose limit is larger than the data.
 #include <fmt/core.h>
 #include <nvm/nvm.h>
 #include <nvm/tier.h>
@@ -220,7 +220,7 @@ void measure(runner& r, const options& o) {
   };
   for (const trace& t : traces) {
     for (std::uint32_t policy = NVM_TIER_STEADY; policy <= NVM_TIER_FIFO; ++policy) {
-      if (!o.selects(t.name) || !o.selects_system(policies[policy])) continue;
+      if (!o.selects(std::string{t.name} + "-" + policies[policy])) continue;
       r.attempt([&] {
         ground g{o, objects, data / 4, policy};
         report(r, t.name, policies[policy], run(g, t, ops));

@@ -1,5 +1,5 @@
-/* Pools that are larger than their fast memory: cold pages of a pool on shared memory (medium shm) lie in a second file,
- * and come back when they are touched.
+/* Pools that are larger than their fast memory: cold pages of a pool on shared memory (medium shm) lie in a second
+ * file, and come back when they are touched.
  *
  *   nvm_tier_options t = {.path = "/var/lib/x.tier", .fast_bytes = 1 << 30};
  *   nvm_pool_options o = {.size = 16ULL << 30, .tier = &t};
@@ -10,7 +10,7 @@
  * none yet gets one by nvm_pool_open_with().  docs/tier.md says what it costs.
  *
  * Needs userfaultfd with write protection of files in memory (Linux 5.19) and the right that system calls wait for
- * pages, too; holdfast doctor tells.  A pool without a second file that is opened with a wish for one where this cannot
+ * pages, too.  A pool without a second file that is opened with a wish for one where this cannot
  * be had works without, and nvm_tier_get_statistics() says why; one that has a second file is then refused, unless all
  * its pages are in fast memory.
  *

@@ -235,6 +235,19 @@ int give_up_files(nvm_pool* pool, const status& whole) noexcept {
   return code;
 }
 
+// What an open does to objects before the program sees them.
+status ready_contents(nvm_pool& pool, const nvm_pool_options& o) noexcept {
+  status met = relocate_if_needed(&pool, o.relocation);
+  if (met) met = bring_types(&pool);
+  if (met) met = put_statics_right(&pool);
+  if (met) {
+    watch_objects(pool);
+    met = keep_untyped(pool);
+  }
+  if (met) met = start_references_and_stores(&pool, o.collect);
+  return met;
+}
+
 // Opens the engine of a pool whose file is open.  On failure a file that was just created is removed.
 NVM_POOL* finish_open(pool_file::pointer file, const nvm_pool_options& o, log_run run, std::uint64_t since_ns,
                       bool created, std::unique_ptr<tier::pool_tier>& tier) noexcept {
@@ -285,14 +298,7 @@ NVM_POOL* finish_open(pool_file::pointer file, const nvm_pool_options& o, log_ru
   pool->seen = {debugger_view::of_pool,     now.path(), now.base(), made, now.medium(), now.size_pages_place(),
                 now.geometry().page_bytes()};
   pool->untyped_are_bytes = o.untyped == NVM_UNTYPED_BYTES;
-  status met = relocate_if_needed(pool, o.relocation);
-  if (met) met = bring_types(pool);
-  if (met) met = put_statics_right(pool);
-  if (met) {
-    watch_objects(*pool);
-    met = keep_untyped(*pool);
-  }
-  if (met) met = start_references_and_stores(pool, o.collect);
+  const status met = ready_contents(*pool, o);
   if (!met) {
     report(about(pool->file->path(), met.error()));
     if (created) remove_files(*pool->file, pool->tier.get());

@@ -140,8 +140,8 @@ class watched_memory {
   void stop() noexcept;
   void forget_in_child() noexcept;
 
-  // The mapping has pages that are elsewhere, and would show zeros as a private one: from now on a loss ends the process
-  // in place of steps 2 and 3, inside of a call as well.
+  // The mapping has pages that are elsewhere, and would show zeros as a private one: from now on a loss ends the
+  // process in place of steps 2 and 3, inside of a call as well.
   void keep_mapping() noexcept { keeps_mapping_.store(true, std::memory_order_relaxed); }
   // Step 1 for a page that its keeper cannot bring, before it lets an access fail.  By a thread that runs no handler.
   void lose(std::uint64_t offset, const char* why) noexcept;

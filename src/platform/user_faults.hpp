@@ -7,8 +7,8 @@
 // Unshown pages (open_shared()).  A mapping of a file in memory (tmpfs) whose pages exist, but not for threads, until
 // show(): whoever looks after them has seen them before through a second mapping, twin().  Linux 5.14.
 //
-// Swapped pages (open_swapped()).  A mapping of a file in memory of which some pages are holes: a thread that touches one
-// waits until it is installed.  Pages can be protected: a thread that stores to one waits until it is protected no
+// Swapped pages (open_swapped()).  A mapping of a file in memory of which some pages are holes: a thread that touches
+// one waits until it is installed.  Pages can be protected: a thread that stores to one waits until it is protected no
 // more.  Protection stays with the page when a mapping loses sight of it.  Linux 5.19.
 //
 // System calls.  With the right to it, a system call that meets a missing page waits like a thread does.  Without it

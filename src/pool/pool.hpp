@@ -8,3 +8,4 @@
 #include "pool/pool_file.hpp"
 #include "pool/pool_layout.hpp"
 #include "pool/superblock.hpp"
+#include "pool/tier_record.hpp"

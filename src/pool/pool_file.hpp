@@ -87,8 +87,8 @@ struct pool_open_options {
   std::uint64_t address = 0;  // with moves: the base; 0: the preferred one if it is free
   // Once the file is locked, checked and mapped: may apply a log to a private mapping, and then calls adopt_image().
   image_step after_mapping;
-  // Before that and before anything but superblock and log is read: brings the second file of a pool that has one, which
-  // is refused otherwise; of one that has none it may make one, and calls join_tier().
+  // Before that and before anything but superblock and log is read: brings the second file of a pool that has one,
+  // which is refused otherwise; of one that has none it may make one, and calls join_tier().
   image_step tier;
 };
 

@@ -1,14 +1,14 @@
 // The second file of a pool: pages that the pool's own file, in fast memory, has given back.
 //
-// **Fast wins where it is present.**  A page that the fast file has is read there and nowhere else, whatever the word of
-// the second file says of it.  Where the fast file has a hole, the word counts.
+// **Fast wins where it is present.**  A page that the fast file has is read there and nowhere else, whatever the word
+// of the second file says of it.  Where the fast file has a hole, the word counts.
 //
 /// Order.  F write to the second file, | sync of it, S store to the fast file (which survives this process), P its page
 /// given back.  Unit of failure atomicity: a sector of the second file, 8 bytes of the fast one.
-///   join      1. F header, state with sequence 0, no words                | tier/E1  it is there before the pool wants it
+///   join      1. F header, state with sequence 0, no words             | tier/E1  it is there before the pool wants it
 ///             2. S the pool's record and feature bit
 ///   page-out  1. stores to the pages wait (swapper.hpp)
-///             2. F each page to free units; F its word; F state with sequence n   | tier/E2  before a page is given back
+///             2. F each page to free units; F its word; F state, n     | tier/E2  before a page is given back
 ///             3. S the record's sequence n
 ///             4. P each page that was not stored to since 1
 ///   page-in   1. read and check the page; install it as a whole.  The word stays.
@@ -24,8 +24,8 @@
 // A device that fails.  What a failed write or sync was for is in fast memory still, and nothing is written to the file
 // any more; pages that are there alone can be read on.  A full device fails one batch and may be tried again.
 //
-// Threads: write() by one at a time; read() by others beside it, of pages that are not being written.  take_word(),
-// forget() and file lengths by one at a time, under the caller's lock; write() calls none of these.
+// Threads: write() by one at a time, which takes the caller's lock where it changes the books; read() by another beside
+// it, of pages that are not being written; all that changes or tells the books under that lock.
 #pragma once
 
 #include <atomic>

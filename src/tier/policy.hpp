@@ -27,8 +27,8 @@
 ///   victim  the trial queue's, while it is longer than a tenth; a page there that was used goes to the large queue.
 ///           Else the large queue's oldest, but a page that was used loses one of its uses and begins anew, and one
 ///           of an attached store is spared once for each time that it was seen to be used, and at first.
-///           Among the eight oldest that could leave, the first that is unreferenced and clean is taken, then the first
-///           that is clean, then the oldest.
+///           Among the 32 oldest those that were not used could leave: the first that is clean and of no attached store
+///           is taken, then the first that is clean, then the oldest.
 /// A scan passes through the trial queue and takes nothing away; a loop over more than there is room for keeps the
 /// pages that were there first, and finds them each time round.
 //
@@ -229,7 +229,7 @@ class steady {
   static constexpr std::uint8_t uses_max = 3;
   static constexpr std::uint8_t uses_bits = 0x7F;
   static constexpr std::uint8_t spared_bit = 0x80;
-  static constexpr unsigned looked_at = 8;
+  static constexpr unsigned looked_at = 32;
   [[nodiscard]] std::uint32_t& left_at(page_t page) noexcept { return static_cast<std::uint32_t*>(left_.data())[page]; }
   [[nodiscard]] page_t cheapest(unsigned queue, page_host& host) noexcept;
 
@@ -246,7 +246,7 @@ inline page_t steady::cheapest(unsigned queue, page_host& host) noexcept {
   for (page_t page = queues_.oldest(queue); page != no_page && left != 0; page = queues_.newer_than(page), --left) {
     if ((queues_.mark(page) & uses_bits) != 0) continue;
     const bool clean = !host.dirty(page);
-    if (clean && !host.referenced(page)) return page;
+    if (clean && !host.attached(page)) return page;
     if (chosen == no_page || (clean && !chosen_clean)) {
       chosen = page;
       chosen_clean = clean;

@@ -12,8 +12,6 @@
 #include <cstring>
 #include <new>
 
-#include "pool/tier_record.hpp"
-
 namespace nvm::tier {
 namespace {
 

@@ -1,13 +1,14 @@
 // The tier of a pool: its second file, found or made while the pool is opened, and what pages do meanwhile.
 //
 // Order of opening.  bring() runs inside of pool_file::open() or create(), when the file is locked, mapped, and nothing
-// but its superblock and log was read: whatever recovery loads then comes from where it is.  Pages leave from start() on.
-// A second file is made, and durable (tier/E1), before the pool names it (layout::tier_record), and named before the
-// pool has the feature; a kill in between leaves a second file that no pool has.
+// but its superblock and log was read: whatever recovery loads then comes from where it is.  Pages leave from start()
+// on. A second file is made, and durable (tier/E1), before the pool names it (layout::tier_record), and named before
+// the pool has the feature; a kill in between leaves a second file that no pool has.
 //
 // Order of closing.  stop() before the pool gives up its file; this object goes after the pool's mapping.
 //
-// Where pages cannot be had when they are touched, a pool that has none in the second file works without; why() says why.
+// Where pages cannot be had when they are touched, a pool that has none in the second file works without; why() says
+// why.
 //
 // Threads: bring(), start(), stop() by one; questions by any.
 #pragma once

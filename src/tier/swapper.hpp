@@ -4,26 +4,27 @@
 // A fault thread brings pages that are missing, a second one lets others go before room is short.
 //
 /// A page is
-///   absent    a hole of the fast file: the second file has it, or it is zeros
-///   coming    as before, and being brought
-///   clean     in the fast file, and the second one has the same; stores wait for the fault thread
-///   stored_to in the fast file, dirty
-///   leaving   as before; stores wait for the fault thread, which makes it that again: it stays
-/// and goes     by                                                    under lock_
-///   absent  -> coming   a fault, or read ahead                       yes
-///   coming  -> clean, stored_to  installed as a whole                yes; the thread that waited has been woken
-///   clean   -> stored_to  a store that waits; then it goes on          yes, before
-///   clean   -> absent   victim; given back                           yes, with the giving back
-///   stored_to -> leaving  victim; protected                            yes, with the protecting
-///   leaving -> stored_to  a store that waits; then it goes on          yes, before
-///   leaving -> absent   page_file.hpp, tier/E2, has it; given back   yes, with the giving back
-/// No store is lost: one that comes before the protecting is in what is written; one that comes after waits, and what it
-/// waits for takes lock_: either the page stays, or it is brought back for it.  A page that is given back is missing in
-/// the same moment for all: loads and stores of it are faults, and no zeros are seen.
+///   absent     a hole of the fast file: the second file has it, or it is zeros
+///   coming     as before, and being brought
+///   clean      in the fast file, and the second one has the same; stores wait for the fault thread
+///   stored_to  in the fast file, dirty
+///   leaving    as before; stores wait for the fault thread, which makes it that again: it stays
+///   lost       cannot be brought
+/// and goes                  by                                            under lock_
+///   absent -> coming        a fault, or read ahead                        yes
+///   coming -> clean, stored_to, or lost   installed as a whole, or not    yes; who waited may have gone on before
+///   clean -> stored_to      a store that waits; then it goes on           yes, before
+///   clean -> absent         victim; given back                            yes, with the giving back
+///   stored_to -> leaving    victim; protected                             yes, with the protecting
+///   leaving -> stored_to    a store that waits; then it goes on           yes, before
+///   leaving -> absent       the second file has it (tier/E2); given back  yes, with the giving back
+/// No store is lost: one that comes before the protecting is in what is written; one that comes after waits, and what
+/// it waits for takes lock_: either the page stays, or it is brought back for it.  A page that is given back is missing
+/// in the same moment for all: loads and stores of it are faults, and no zeros are seen.
 //
-// Therefore nothing is pinned for the sake of transactions: a page may leave between two stores of one, undo records in
-// lanes (which are not swapped) or not.  What a kill leaves is what it leaves without a tier: all stores that were made.
-// Pins are for memory that devices write to, which no protection stops.
+// Therefore nothing is pinned for the sake of transactions: a page may leave between two stores of one.  What a kill
+// leaves is what it leaves without a tier: all stores that were made. Pins are for memory that devices write to, which
+// no protection stops.
 //
 // Use.  The processor tells nobody here which pages are used.  While pages leave, a hand goes round: it looks which
 // pages this process has mapped (/proc/self/pagemap), says so to the policy, and takes the mappings away; a page that
@@ -200,7 +201,7 @@ class swapper final : private page_host {
   std::mutex evicting_;           // one batch at a time
   std::unique_ptr<batch> batch_;  // of who holds it
   std::uint64_t hand_ = 0;        // likewise
-  std::uint64_t hand_owes_ = 0;   // pages that the hand is behind
+  std::uint64_t hand_owes_ = 0;   // pages that the hand has to look at
 
   std::mutex lock_;  // what follows
   platform::zeroed_memory states_;

@@ -1,9 +1,9 @@
 // Page-out and page-in with a crash at every step, and with every kind of device that a crash can leave: each page is
 // there with its newest bytes, and the pool can be opened.  Without a sync (tier/E1, tier/E2) some state shows it.
 //
-// What crashes.  Fast memory keeps every store up to the crash, as a process that is killed leaves it.  Of the second file
-// each sector that was written since the last sync may have any of its versions: the process, and with it the system's
-// memory of the file.
+// What crashes.  Fast memory keeps every store up to the crash, as a process that is killed leaves it.  Of the second
+// file each sector that was written since the last sync may have any of its versions: the process, and with it the
+// system's memory of the file.
 #include <gtest/gtest.h>
 
 #include <algorithm>

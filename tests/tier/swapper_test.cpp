@@ -1,5 +1,5 @@
-// Pages that leave come back as they were: for one thread, for several, over opens, over kills, and where the second file
-// fails.
+// Pages that leave come back as they were: for one thread, for several, over opens, over kills, and where the second
+// file fails.
 #include "tier/swapper.hpp"
 
 #include <gtest/gtest.h>
