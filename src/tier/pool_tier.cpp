@@ -291,8 +291,7 @@ void pool_tier::stop() noexcept {
 void pool_tier::rest() noexcept {
   if (swapper_ == nullptr || !swapper_->is_shared()) return;
   // relaxed: the state that makes it count is written after it, by a system call.
-  std::atomic_ref<std::uint64_t>{record_->fast_pages}.store(swapper_->statistics().present + 1,
-                                                            std::memory_order_relaxed);
+  std::atomic_ref<std::uint64_t>{record_->fast_pages}.store(swapper_->present_at_rest() + 1, std::memory_order_relaxed);
 }
 
 void pool_tier::remove_new_file() noexcept {

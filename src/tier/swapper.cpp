@@ -394,6 +394,11 @@ void swapper::make_room(unsigned count) noexcept {
 }
 
 void swapper::shrink(std::uint64_t pages) noexcept {
+  {
+    // What the calling thread has touched can leave.
+    std::unique_lock held{lock_};
+    settle(held);
+  }
   for (;;) {
     std::uint64_t excess = 0;
     {
@@ -662,15 +667,25 @@ std::string swapper::why() {
   return why_;
 }
 
+// A thread goes on when its page is there, a moment before the books say so.
+void swapper::settle(std::unique_lock<std::mutex>& held) noexcept {
+  while (bringing_) {
+    held.unlock();
+    std::this_thread::yield();
+    held.lock();
+  }
+}
+
+std::uint64_t swapper::present_at_rest() noexcept {
+  std::unique_lock held{lock_};
+  settle(held);
+  return present_;
+}
+
 std::string swapper::check() {
   const std::lock_guard one{evicting_};
   std::unique_lock guard{lock_};
-  // A thread goes on when its page is there, a moment before the books say so.
-  while (bringing_) {
-    guard.unlock();
-    std::this_thread::yield();
-    guard.lock();
-  }
+  settle(guard);
   std::uint64_t there = 0;
   for (std::uint64_t page = 0; page < pages_known_; ++page) {
     const state now = state_of(static_cast<page_t>(page));

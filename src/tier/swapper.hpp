@@ -120,6 +120,8 @@ class swapper final : private page_host {
   void shrink(std::uint64_t pages) noexcept;
 
   [[nodiscard]] swapper_statistics statistics() noexcept;
+  // Pages of the fast file when no thread touches any, after stop_leaving().
+  [[nodiscard]] std::uint64_t present_at_rest() noexcept;
   // Pages of the fast file when it was looked at.
   [[nodiscard]] std::uint64_t found() const noexcept { return found_; }
   [[nodiscard]] bool is_shared() const noexcept { return settings_.shared; }
@@ -162,6 +164,7 @@ class swapper final : private page_host {
   [[nodiscard]] unsigned bring_zeros(page_t page, unsigned count) noexcept;
   [[nodiscard]] bool install(page_t page, const std::byte* contents, bool guarded) noexcept;
   void give_up(page_t page, const char* why) noexcept;
+  void settle(std::unique_lock<std::mutex>& held) noexcept;
   void came(page_t page, state as) noexcept;
 
   // Leaving.
