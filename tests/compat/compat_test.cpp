@@ -10,6 +10,7 @@
 #include <iterator>
 #include <string>
 
+#include "../direct_place.hpp"
 #include "aligned_sample.h"
 #include "counted_sample.h"
 #include "image_text.hpp"
@@ -19,6 +20,7 @@
 #include "media/replay.hpp"
 #include "moved_sample.h"
 #include "nvm/region.h"
+#include "nvm/tier.h"
 #include "pool/pool.hpp"
 #include "region/region_layout.hpp"
 #include "sample.h"
@@ -377,6 +379,55 @@ TEST(image_text, refuses_what_is_no_image) {
   for (const char* text : {"", "x", "holdfast image, 64 bytes\n0 123", "holdfast image, 64 bytes\n40 11",
                            "holdfast image, 64 bytes\n0 zz", "holdfast image, 99999999999 bytes\n"})
     EXPECT_FALSE(from_text(text)) << text;
+}
+
+// A pool of which all pages are in its second file, of a process that was killed.  Pages of zeros are holes again.
+TEST(tiered_image, opens_with_its_second_file_and_everything_committed) {
+  const std::string folder =
+      std::string{tests::direct_folder()} + "/holdfast-compat-tier-" + std::to_string(::getpid());
+  std::filesystem::create_directory(folder);
+  const std::string pool_path = folder + "/pool", second = folder + "/pool.tier";
+  const auto write_sparse = [](const std::string& path, const bytes& image) {
+    std::ofstream out{path, std::ios::binary};
+    constexpr std::size_t page = 4096;
+    for (std::size_t at = 0; at < image.size(); at += page) {
+      const std::size_t n = std::min(page, image.size() - at);
+      if (std::all_of(&image[at], &image[at] + n, [](unsigned char b) { return b == 0; })) continue;
+      out.seekp(static_cast<std::streamoff>(at));
+      out.write(reinterpret_cast<const char*>(&image[at]), static_cast<std::streamsize>(n));
+    }
+    out.close();
+    std::filesystem::resize_file(path, image.size());
+    std::filesystem::permissions(path, std::filesystem::perms{0600});
+  };
+  const bytes image = image_named("v1_tiered");
+  write_sparse(pool_path, image);
+  write_sparse(second, image_named("v1_tiered_second"));
+  layout::superblock sb;
+  std::memcpy(&sb, image.data(), sizeof sb);
+  EXPECT_NE(sb.features_incompat & layout::feature_tier, 0U);
+  nvm_tier_options t{};
+  t.path = second.c_str();
+  nvm_pool_options o{};
+  o.medium = NVM_MEDIUM_SHM;
+  o.accept_copy = 1;
+  o.tier = &t;
+  NVM_POOL* pool = nvm_pool_open_with(pool_path.c_str(), &o);
+  const std::string why = pool == nullptr ? nvm_errormsg() : "";
+  if (pool != nullptr) {
+    EXPECT_EQ(sample_verify(pool), 0);
+    EXPECT_EQ(count_objects(pool), SAMPLE_OBJECTS);
+    nvm_tier_statistics s{};
+    EXPECT_EQ(nvm_tier_get_statistics(pool, &s), 0) << nvm_errormsg();
+    EXPECT_GT(s.pages_in, 0U);
+    EXPECT_EQ(nvm_pool_close(pool), 0) << nvm_errormsg();
+    EXPECT_EQ(nvm_pool_check(pool_path.c_str(), nullptr, nullptr, nullptr), 0) << nvm_errormsg();
+  }
+  std::filesystem::remove_all(folder);
+  if (pool == nullptr && (why.find("userfaultfd") != std::string::npos || why.find("window") != std::string::npos)) {
+    GTEST_SKIP() << why;
+  }
+  EXPECT_EQ(why, "");
 }
 
 }  // namespace

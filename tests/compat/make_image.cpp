@@ -1,8 +1,10 @@
 // Makes a golden image with the library as it is: compat_make_image
-// shm|ssd|stores|aligned|structures|regions|saved|straight|moved|numbered <pool file> > images/<name>.image
+// shm|ssd|stores|aligned|structures|regions|saved|straight|moved|numbered|tiered|second <pool file>
+//   > images/<name>.image
 //
 // The pool is made at the given path by a process that is killed in the middle of a transaction, so the image holds
 // what recovery of that format has to cope with.  Pools of structures and of regions are closed before, and counted.
+// One with a second file is made on shared memory and has all of its pages there; `second` prints that file afterwards.
 // Those of several bases are closed, too, and then left as a relocation leaves them that was killed halfway.
 #include <signal.h>
 #include <sys/wait.h>
@@ -13,12 +15,14 @@
 #include <cstring>
 #include <fstream>
 #include <iterator>
+#include <string>
 
 #include "../pool_in_buffer.hpp"
 #include "aligned_sample.h"
 #include "counted_sample.h"
 #include "image_text.hpp"
 #include "moved_sample.h"
+#include "nvm/tier.h"
 #include "object/numbered_objects.hpp"
 #include "pool/pool.hpp"
 #include "region/region.hpp"
@@ -142,6 +146,39 @@ int make_straight(const char* path) {
   return 1;
 }
 
+// The second file of a pool.
+std::string second_of(const char* path) { return std::string{path} + ".tier"; }
+
+// The sample in a pool on shared memory, all of whose pages have left for its second file.
+int make_tiered(const char* path) {
+  const std::string second = second_of(path);
+  nvm_tier_options t{};
+  t.path = second.c_str();
+  t.fast_bytes = 256 * 1024;
+  t.compression = NVM_TIER_PLAIN;
+  nvm_pool_options o = sample_options();
+  o.medium = NVM_MEDIUM_SHM;
+  o.log_bytes = 4096;
+  o.tier = &t;
+  NVM_POOL* pool = nvm_pool_create_with(path, &o);
+  if (pool == nullptr) return fail("create");
+  if (sample_fill(pool) != 0) return fail("fill");
+  if (sample_verify(pool) != 0) return fail("verify");
+  if (sample_interrupt(pool) != 0) return fail("interrupt");
+  nvm_tier_statistics s;
+  if (nvm_tier_shrink(pool, 0) != 0 || nvm_tier_get_statistics(pool, &s) != 0) return fail("shrink");
+  if (s.fast_bytes != 0 || s.slow_bytes == 0) return fail("all pages have left");
+  ::raise(SIGKILL);
+  return 1;
+}
+
+int print(const std::string& path) {
+  std::ifstream in{path, std::ios::binary};
+  const nvm::compat::bytes image{std::istreambuf_iterator<char>{in}, {}};
+  std::fputs(nvm::compat::to_text(image).c_str(), stdout);
+  return image.empty() ? 1 : 0;
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
@@ -157,15 +194,19 @@ int main(int argc, char** argv) {
       std::find_if(std::begin(small), std::end(small), [&](const auto& s) { return std::strcmp(kind, s.name) == 0; });
   const bool is_small = which != std::end(small);
   const bool is_straight = std::strcmp(kind, "straight") == 0;
-  if (!is_small && !is_straight && std::strcmp(kind, "shm") != 0 && std::strcmp(kind, "ssd") != 0) {
+  const bool is_tiered = std::strcmp(kind, "tiered") == 0;
+  if (std::strcmp(kind, "second") == 0) return print(second_of(argv[2]));
+  if (!is_small && !is_straight && !is_tiered && std::strcmp(kind, "shm") != 0 && std::strcmp(kind, "ssd") != 0) {
     std::fprintf(stderr,
-                 "usage: compat_make_image shm|ssd|stores|aligned|structures|regions|saved|straight|moved|numbered "
+                 "usage: compat_make_image "
+                 "shm|ssd|stores|aligned|structures|regions|saved|straight|moved|numbered|tiered|second "
                  "<pool file>\n");
     return 2;
   }
   const std::uint32_t medium = std::strcmp(kind, "shm") == 0 ? NVM_MEDIUM_SHM : NVM_MEDIUM_SSD;
   const pid_t child = ::fork();
   if (child == 0 && is_straight) ::_exit(make_straight(argv[2]));
+  if (child == 0 && is_tiered) ::_exit(make_tiered(argv[2]));
   if (child == 0) ::_exit(is_small ? make_small(argv[2], which->fill, which->closed) : make(argv[2], medium));
   int state = 0;
   ::waitpid(child, &state, 0);
