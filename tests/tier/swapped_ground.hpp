@@ -7,6 +7,7 @@
 
 #include <cstring>
 #include <memory>
+#include <mutex>
 #include <string>
 
 #include "media/block_device.hpp"
@@ -80,6 +81,7 @@ class swapped_ground {
     settings.sequence = sequence;
     settings.lost = [](void* context, std::uint64_t page, const char* why) noexcept {
       auto* const g = static_cast<swapped_ground*>(context);
+      const std::lock_guard guard{g->lost_lock_};
       g->lost_page_ = page;
       std::snprintf(g->lost_why_, sizeof g->lost_why_, "%s", why);
     };
@@ -102,8 +104,14 @@ class swapped_ground {
   [[nodiscard]] std::uint64_t* words(std::uint64_t n) const { return reinterpret_cast<std::uint64_t*>(page(n)); }
   [[nodiscard]] swapper& tier() { return *swapper_; }
   [[nodiscard]] platform::file& fast() { return fast_; }
-  [[nodiscard]] std::uint64_t lost_page() const { return lost_page_; }
-  [[nodiscard]] const char* lost_why() const { return lost_why_; }
+  [[nodiscard]] std::uint64_t lost_page() {
+    const std::lock_guard guard{lost_lock_};
+    return lost_page_;
+  }
+  [[nodiscard]] std::string lost_why() {
+    const std::lock_guard guard{lost_lock_};
+    return lost_why_;
+  }
 
  private:
   std::string name_;
@@ -112,6 +120,7 @@ class swapped_ground {
   std::unique_ptr<file_device> own_;
   std::byte* memory_ = nullptr;
   std::unique_ptr<swapper> swapper_;
+  std::mutex lost_lock_;
   std::uint64_t lost_page_ = ~std::uint64_t{0};
   char lost_why_[512] = "";
 };

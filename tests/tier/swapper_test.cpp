@@ -290,7 +290,7 @@ TEST_F(swapped, a_page_that_is_damaged_is_named_and_others_are_not_touched) {
     if (n < 0) {
       EXPECT_EQ(errno, EFAULT);
       EXPECT_EQ(g.lost_page(), page);
-      EXPECT_NE(std::string{g.lost_why()}.find("sum: found"), std::string::npos) << g.lost_why();
+      EXPECT_NE(g.lost_why().find("sum: found"), std::string::npos) << g.lost_why();
     } else {
       EXPECT_TRUE(holds(g.words(page), page, 1)) << page;
     }
