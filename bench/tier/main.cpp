@@ -62,6 +62,8 @@ class ground {
       throw std::runtime_error{std::string{"no tier: "} + s.why};
     }
     for (std::uint64_t i = 0; i < objects; ++i) make_object(i);
+    // A scan goes by addresses; the pool gives runs of pages from its end on.
+    std::sort(objects_.begin(), objects_.end());
   }
   ~ground() {
     (void)nvm_pool_close(pool_);

@@ -4,7 +4,6 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <bit>
 #include <cerrno>
 #include <chrono>
 #include <cinttypes>
@@ -18,7 +17,6 @@ namespace {
 
 using outcome = platform::user_faults::outcome;
 
-constexpr std::uint64_t mapped_bit = std::uint64_t{1} << 63;  // of an entry of /proc/self/pagemap
 constexpr std::uint64_t refused_rounds_max = 64;
 
 // Calls f(first, count) for each run of neighbours among these pages, which are in order.
@@ -33,28 +31,6 @@ void each_run(const Pages& pages, F&& f) noexcept {
 }
 
 }  // namespace
-
-// ---- durations ----
-
-void durations::add(std::uint64_t ns) noexcept {
-  const unsigned octave = static_cast<unsigned>(std::bit_width(ns | 1)) - 1;
-  const std::uint64_t part = octave < 3 ? 0 : ns >> (octave - 3) & (per_octave - 1);
-  ++counts_[octave * per_octave + part];
-  ++all_;
-}
-
-std::uint64_t durations::at(std::uint64_t per_mille) const noexcept {
-  const std::uint64_t wanted = ceil_div(all_ * per_mille, std::uint64_t{1000});
-  std::uint64_t seen = 0;
-  for (std::size_t i = 0; i < counts_.size() && all_ != 0; ++i) {
-    seen += counts_[i];
-    if (seen < wanted) continue;
-    const std::uint64_t octave = i / per_octave;
-    const std::uint64_t part = i % per_octave + 1;
-    return (std::uint64_t{1} << octave) + (octave < 3 ? part : part << (octave - 3));
-  }
-  return 0;
-}
 
 // ---- life ----
 
@@ -234,7 +210,8 @@ void swapper::store_to_protected(page_t page) noexcept {
 
 // How many pages are brought: more and more while faults go on where the last one ended.  lock_ is held.
 unsigned swapper::wish_ahead(page_t page) noexcept {
-  ahead_ = page == ahead_next_ ? std::min(2 * ahead_, ahead_max) : 1;
+  // Pages between may have been there.
+  ahead_ = page - ahead_next_ < ahead_near ? std::min(2 * ahead_, ahead_max) : 1;
   return ahead_;
 }
 
@@ -562,150 +539,5 @@ void swapper::note_refusal(errc why) noexcept {
 
 // lock_ is held.
 void swapper::note_why() noexcept { std::snprintf(why_, sizeof why_, "%s", last_message()); }
-
-// ---- the hand ----
-
-// Once round for each time that half of fast memory is given to other pages.  evicting_ is held.
-void swapper::move_hand(unsigned leaving_now) noexcept {
-  if (pagemap_ < 0) return;
-  std::uint64_t pages = 0;
-  {
-    const std::lock_guard guard{lock_};
-    pages = pages_known_;
-  }
-  if (pages == 0) return;
-  hand_owes_ += leaving_now * ceil_div(2 * pages, settings_.fast_pages_max);
-  const std::uint64_t block = std::clamp<std::uint64_t>(settings_.fast_pages_max / 16, 16, hand_block);
-  hand_owes_ = std::min(hand_owes_, 2 * pages);
-  for (; hand_owes_ >= block; hand_owes_ -= block) {
-    if (hand_ >= pages) hand_ = 0;
-    const std::uint64_t count = std::min(block, pages - hand_);
-    look_at_block(hand_, count);
-    hand_ += count;
-  }
-}
-
-void swapper::look_at_block(std::uint64_t first, std::uint64_t count) noexcept {
-  std::array<std::uint64_t, hand_block> entries;
-  const std::uint64_t at = reinterpret_cast<std::uintptr_t>(settings_.base) / page_bytes + first;
-  const ssize_t got =
-      ::pread(pagemap_, entries.data(), count * sizeof entries[0], static_cast<off_t>(at * sizeof entries[0]));
-  if (got != static_cast<ssize_t>(count * sizeof entries[0])) return;
-  std::uint64_t low = count, high = 0;
-  {
-    const std::lock_guard guard{lock_};
-    for (std::uint64_t i = 0; i < count; ++i) {
-      if ((entries[i] & mapped_bit) == 0) continue;
-      const auto page = static_cast<page_t>(first + i);
-      low = std::min(low, i);
-      high = i + 1;
-      if ((states()[page] & fresh_bit) != 0) {
-        states()[page] &= static_cast<std::uint8_t>(~fresh_bit);
-      } else if (const state now = state_of(page); now == clean || now == stored_to) {
-        policy_->used(page);
-      }
-    }
-  }
-  // The pages stay in the file, and protected ones protected.
-  if (low < high)
-    (void)platform::drop_private_pages(address(static_cast<page_t>(first + low)), (high - low) * page_bytes);
-}
-
-bool swapper::is_mapped(page_t page) const noexcept {
-  if (pagemap_ < 0) return false;
-  std::uint64_t entry = 0;
-  const std::uint64_t at = reinterpret_cast<std::uintptr_t>(address(page)) / page_bytes;
-  return ::pread(pagemap_, &entry, sizeof entry, static_cast<off_t>(at * sizeof entry)) == sizeof entry &&
-         (entry & mapped_bit) != 0;
-}
-
-bool swapper::referenced(page_t page) noexcept { return attached(page) || is_mapped(page); }
-
-// ---- wishes and questions ----
-
-void swapper::refer(std::uint64_t first, std::uint64_t count, bool referenced) noexcept {
-  const std::lock_guard guard{lock_};
-  for (std::uint64_t page = first; page < first + count; ++page) {
-    states()[page] = static_cast<std::uint8_t>((states()[page] & ~referenced_bit) | (referenced ? referenced_bit : 0));
-  }
-}
-
-status swapper::pin(std::uint64_t first, std::uint64_t count) noexcept {
-  {
-    const std::lock_guard guard{lock_};
-    for (std::uint64_t page = first; page < first + count; ++page) {
-      if (pins()[page] != 0xFF) continue;
-      return fail(errc::too_large, "page %" PRIu64 " has 255 pins already", page);
-    }
-    for (std::uint64_t page = first; page < first + count; ++page) ++pins()[page];
-  }
-  for (std::uint64_t page = first; page < first + count; ++page) {
-    (void)std::atomic_ref<std::byte>{*address(static_cast<page_t>(page))}.load(std::memory_order_relaxed);
-  }
-  return {};
-}
-
-void swapper::unpin(std::uint64_t first, std::uint64_t count) noexcept {
-  const std::lock_guard guard{lock_};
-  for (std::uint64_t page = first; page < first + count; ++page) {
-    if (pins()[page] != 0) --pins()[page];
-  }
-}
-
-swapper_statistics swapper::statistics() noexcept {
-  const std::lock_guard guard{lock_};
-  swapper_statistics s = counts_;
-  s.present = present_;
-  s.slow = slow_pages_;
-  s.fault_ns_p50 = fault_ns_.at(500);
-  s.fault_ns_p99 = fault_ns_.at(990);
-  return s;
-}
-
-std::string swapper::why() {
-  const std::lock_guard guard{lock_};
-  return why_;
-}
-
-// A thread goes on when its page is there, a moment before the books say so.
-void swapper::settle(std::unique_lock<std::mutex>& held) noexcept {
-  while (bringing_) {
-    held.unlock();
-    std::this_thread::yield();
-    held.lock();
-  }
-}
-
-std::uint64_t swapper::present_at_rest() noexcept {
-  std::unique_lock held{lock_};
-  settle(held);
-  return present_;
-}
-
-std::string swapper::check() {
-  const std::lock_guard one{evicting_};
-  std::unique_lock guard{lock_};
-  settle(guard);
-  std::uint64_t there = 0;
-  for (std::uint64_t page = 0; page < pages_known_; ++page) {
-    const state now = state_of(static_cast<page_t>(page));
-    if (now == lost) continue;
-    if (now == coming || now == leaving) return "page " + std::to_string(page) + " is on its way, at rest";
-    const std::uint64_t at = settings_.offset + page * page_bytes;
-    const auto data = settings_.fast->next_data(at);
-    if (!data) return last_message();
-    const bool in_file = *data < at + page_bytes;
-    if (in_file != (now != absent) && settings_.shared) {
-      return "page " + std::to_string(page) + ": the fast file " + (in_file ? "has it" : "has a hole") +
-             ", the books say state " + std::to_string(now);
-    }
-    there += now != absent ? 1 : 0;
-  }
-  if (there != present_) return std::to_string(there) + " pages present, counted " + std::to_string(present_);
-  if (settings_.shared && policy_->size() != present_) {
-    return std::to_string(policy_->size()) + " pages in the policy's lists, " + std::to_string(present_) + " present";
-  }
-  return {};
-}
 
 }  // namespace nvm::tier

@@ -141,6 +141,7 @@ class swapper final : private page_host {
   static constexpr std::uint8_t fresh_bit = 0x10;       // came since the hand passed
   static constexpr std::uint8_t referenced_bit = 0x20;  // as refer() said
   static constexpr unsigned ahead_max = 32;
+  static constexpr page_t ahead_near = 16;
   static constexpr unsigned batch_max = page_file::batch_max;
   static constexpr std::uint64_t hand_block = 512;
 
@@ -213,8 +214,8 @@ class swapper final : private page_host {
   std::uint64_t pages_known_ = 0;     // pages from here on were never touched
   std::uint64_t present_ = 0;
   std::uint64_t slow_pages_ = 0;
-  std::uint64_t found_ = 0;      // constant from open() on
-  page_t ahead_next_ = no_page;  // where a fault would go on from the last one
+  std::uint64_t found_ = 0;  // constant from open() on
+  page_t ahead_next_ = 0;    // where a fault would go on from the last one
   unsigned ahead_ = 1;
   bool leaving_stopped_ = true;
   bool wants_room_ = false;
