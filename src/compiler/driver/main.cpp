@@ -106,12 +106,29 @@ void add_recording(arguments& command, const places& p) {
                                  "-Xclang", "-nvm-record-steps=false", "-gline-tables-only"});
 }
 
+// After the pass that logs as well.  Lines and columns are what sites are known by.
+void add_profile(arguments& command, const settings& s, const places& p) {
+  command.insert(command.end(), {"-fplugin=" + p.profile_plugin, "-fpass-plugin=" + p.profile_plugin,
+                                 "-gline-tables-only", "-gdwarf-5", "-gcolumn-info", "-grecord-command-line"});
+  const auto describe = [&](const std::string& table) {
+    for (const std::string& option : {std::string{"-mllvm"}, "-nvm-profile-unsafe=" + table})
+      command.insert(command.end(), {"-Xclang", option});
+  };
+  describe(p.libc_table);
+  for (const std::string& table : s.tables) describe(table);
+}
+
 void add_libraries(arguments& command, const command_line& line, const places& p) {
   if (!p.libraries_are_the_systems()) {
     command.push_back("-L" + p.libraries);
     if (line.ours.run_path && !line.linked_statically) command.push_back("-Wl,-rpath," + p.libraries);
   }
   if (!line.libraries) return;
+  if (line.ours.profile) {
+    // Before the C library, whose malloc it replaces, also where nothing of the program's names it.
+    command.insert(command.end(), {"-Wl,--push-state", "-Wl,--no-as-needed", "-lholdfast_profile", "-Wl,--pop-state",
+                                   "-Wl,--build-id"});
+  }
   // What the user set for his own libraries holds for none of ours, and the other way round.
   command.insert(command.end(), {"-Wl,--push-state", "-Wl,--as-needed", "-lnvm_rt",
                                  line.ours.record ? "-lholdfast_record" : "-lholdfast"});
@@ -125,6 +142,7 @@ arguments command_of(const compiler& c, const command_line& line, const places& 
   command.push_back("--start-no-unused-arguments");
   if (line.ours.pass && ours) add_pass(command, line.ours, p);
   if (line.ours.record && ours) add_recording(command, p);
+  if (line.ours.profile && ours) add_profile(command, line.ours, p);
   if (line.headers && !p.headers_are_the_systems()) command.insert(command.end(), {"-isystem", p.headers});
 #ifdef HOLDFAST_WINDOW
   command.insert(command.end(), {HOLDFAST_WINDOW});
@@ -183,6 +201,9 @@ int compile(int count, char** given) {
 
   if (line.ours.record && line.linked_statically && line.links) {
     stop("-fnvm-record needs shared libraries: what records is one");
+  }
+  if (line.ours.profile && line.linked_statically && line.links) {
+    stop("-fnvm-profile needs shared libraries: what counts is one");
   }
   const places p = find_places();
   if (!p.missing.empty()) stop(p.missing + " is missing: the installation is not complete");

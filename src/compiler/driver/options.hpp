@@ -20,6 +20,7 @@ struct settings {
   bool statistics = false;
   bool elide = true;
   bool record = false;
+  bool profile = false;
   bool run_path = true;
   std::vector<std::string> tables;    // *.unsafe files, as given
   std::vector<std::string> types;     // arguments of the plugin that looks at durable types

@@ -22,8 +22,9 @@ places find_places() {
   p.front_plugin = libraries / "holdfast/nvm_front.so";
   p.plugin = libraries / "holdfast/nvm_log_pass.so";
   p.record_plugin = libraries / "holdfast/nvm_record_pass.so";
+  p.profile_plugin = libraries / "holdfast/nvm_profile_pass.so";
   p.libc_table = libraries / "holdfast/libc.unsafe";
-  for (const std::string& file : {p.front_plugin, p.plugin, p.record_plugin, p.libc_table}) {
+  for (const std::string& file : {p.front_plugin, p.plugin, p.record_plugin, p.profile_plugin, p.libc_table}) {
     if (!fs::exists(file)) p.missing = file;
   }
   return p;

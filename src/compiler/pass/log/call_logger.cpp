@@ -178,6 +178,12 @@ class coder {
 
   Value* argument(const expression& e) { return c_.call.getArgOperand(static_cast<unsigned>(e.value)); }
 
+  // Marks what the program itself does not read: its profile leaves it out.
+  static Instruction* of_log(Instruction* i) {
+    i->setMetadata("nvm.log", MDNode::get(i->getContext(), {}));
+    return i;
+  }
+
   // What stands at an address that may be NULL.
   Value* loaded(IRBuilder<>& b, Value* base, Value* address, Type* type) {
     const std::string name = "__nvm_zero";
@@ -186,7 +192,7 @@ class coder {
       zero = new GlobalVariable(module_, word_, true, GlobalValue::PrivateLinkage, ConstantInt::get(word_, 0), name);
     }
     Value* there = b.CreateSelect(b.CreateIsNull(base), zero, address);
-    return b.CreateZExt(b.CreateAlignedLoad(type, there, Align(1)), word_);
+    return b.CreateZExt(of_log(b.CreateAlignedLoad(type, there, Align(1))), word_);
   }
   Value* word_at(IRBuilder<>& b, const expression& address) {
     const expression& first = address.what == kind::sum ? address.parts.front() : address;
@@ -235,11 +241,12 @@ class coder {
       }
       case kind::string_length:
       case kind::wide_length:
-        return b.CreateCall(library(e.what == kind::string_length ? "strlen" : "wcslen", {pointer_}), {argument(e)});
+        return of_log(
+            b.CreateCall(library(e.what == kind::string_length ? "strlen" : "wcslen", {pointer_}), {argument(e)}));
       case kind::bounded_length:
       case kind::bounded_wide_length:
-        return b.CreateCall(library(e.what == kind::bounded_length ? "strnlen" : "wcsnlen", {pointer_, word_}),
-                            {argument(e), value_of(b, e.parts[0])});
+        return of_log(b.CreateCall(library(e.what == kind::bounded_length ? "strnlen" : "wcsnlen", {pointer_, word_}),
+                                   {argument(e), value_of(b, e.parts[0])}));
       case kind::number_at:
         return loaded(b, argument(e), argument(e), b.getInt32Ty());
       case kind::word_at:
