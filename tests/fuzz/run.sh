@@ -2,7 +2,7 @@
 # Fuzzes what is read from a pool file (direct, ring, log; tier: its second file; pool: files of every engine, through the C interface;
 # structures: lock-free structures, stores and type maps in them; regions: regions in them; repair), from calls about regions
 # with any arguments (region_calls), from names of object stores (names), from *.unsafe files (unsafe), from entries as
-# text (kv_text), from store logs of pmemcheck (pmemcheck) and traces of recorded programs (recording), and from clients of
+# text (kv_text), from store logs of pmemcheck (pmemcheck) and traces of recorded programs (recording), from profiles (profile), and from clients of
 # nv-memcached (memcached), and compiles random programs in many ways, which must not differ (compiler): ./dev fuzz calls
 # this.
 #
@@ -15,7 +15,7 @@
 set -euo pipefail
 cd "$(dirname "$0")/../.."
 
-all=(direct ring log tier pool structures regions repair region_calls names unsafe kv_text pmemcheck recording memcached compiler)
+all=(direct ring log tier pool structures regions repair region_calls names unsafe kv_text pmemcheck recording profile memcached compiler)
 seconds=60
 merge=
 targets=()
@@ -58,7 +58,7 @@ for target in "${targets[@]}"; do
   grown=build/fuzz/corpus/$target
   kept=tests/fuzz/corpus/$target
   most=225
-  case "$target" in region_calls | names | unsafe | kv_text | memcached | pmemcheck | recording) most=4096 ;; esac
+  case "$target" in region_calls | names | unsafe | kv_text | memcached | pmemcheck | profile | recording) most=4096 ;; esac
   mkdir -p "$grown" "$kept" build/fuzz/findings
   printf '\n== %s: %s s\n' "$target" "$seconds"
   set +e
