@@ -121,7 +121,8 @@ DESCRIPTOR_CALLS = re.compile(
 STREAMS = re.compile(r"\bstd::(?:fopen|freopen|tmpfile|[io]?fstream|basic_[io]?fstream|filesystem::directory_iterator"
                      r"|filesystem::recursive_directory_iterator)\b")
 DESCRIPTOR_DOOR = "src/platform/descriptor.cpp"
-WITH_STREAMS = ("src/cli/", "src/server/", "src/explore/", "src/crash_test/", "src/compiler/driver/", "src/compiler/pass/")
+WITH_STREAMS = ("src/cli/", "src/server/", "src/explore/", "src/crash_test/", "src/compiler/driver/", "src/compiler/pass/",
+                "src/advisor/rewriter/")
 
 
 def descriptors(name, text):

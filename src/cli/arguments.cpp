@@ -62,6 +62,14 @@ std::string unexpected(const std::string& word, const command& of) {
   return fmt::format("unknown option \"{}\"{}", word, likely(word, words));
 }
 
+// Empty: the word may stand there.
+std::string problem_of_operand(const operand& o, const std::string& word) {
+  if (o.kind == operand_kind::choice && !among(o.choices, word))
+    return fmt::format("{}: \"{}\" is none of {}", o.name, word, list_of(o.choices)) + likely(word, o.choices);
+  if (word.empty() && o.kind != operand_kind::text) return fmt::format("{} is empty", o.name);
+  return {};
+}
+
 }  // namespace
 
 std::optional<std::uint64_t> arguments::number(std::string_view option) const {
@@ -126,7 +134,11 @@ void command_line::read_command(const std::vector<std::string>& rest) {
   for (const option& o : common_options()) declare(o);
   for (const option& o : what->options) declare(o);
   std::vector<CLI::Option*> operands;
-  for (const operand& o : what->operands) operands.push_back(app.add_option(std::string{o.name})->expected(1));
+  for (const operand& o : what->operands) {
+    constexpr int any_number = 1 << 20;
+    operands.push_back(
+        app.add_option(std::string{o.name})->expected(1, o.many ? any_number : 1)->allow_extra_args(o.many));
+  }
   try {
     // CLI11 takes the words from the back.
     app.parse(std::vector<std::string>(rest.rbegin(), rest.rend()));
@@ -153,16 +165,11 @@ void command_line::read_command(const std::vector<std::string>& rest) {
       if (o.required && !help) problem = fmt::format("{} is missing", o.name);
       return;
     }
-    const std::string word = operands[i]->results().back();
-    if (o.kind == operand_kind::choice && !among(o.choices, word)) {
-      problem = fmt::format("{}: \"{}\" is none of {}", o.name, word, list_of(o.choices)) + likely(word, o.choices);
-      return;
+    for (const std::string& word : operands[i]->results()) {
+      problem = problem_of_operand(o, word);
+      if (!problem.empty()) return;
+      given.operands_.push_back(word);
     }
-    if (word.empty() && o.kind != operand_kind::text) {
-      problem = fmt::format("{} is empty", o.name);
-      return;
-    }
-    given.operands_.push_back(word);
   }
 }
 

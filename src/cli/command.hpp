@@ -46,6 +46,7 @@ struct operand {
   bool required;
   std::string_view help;
   std::span<const std::string_view> choices = {};
+  bool many = false;  // any number of them; the last operand of a command only
 };
 
 // A field of the command's --json document: "findings[].offset" is the offset of each element of `findings`.

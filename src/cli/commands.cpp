@@ -19,6 +19,7 @@ extern const command store_command;
 extern const command tier_command;
 extern const command bench_command;
 extern const command crash_test_command;
+extern const command advise_command;
 extern const command completion_command;
 extern const command manual_command;
 extern const command help_command;
@@ -27,10 +28,10 @@ extern const command version_command;
 namespace {
 
 constexpr const command* table[] = {
-    &create_command,     &info_command,       &check_command,  &doctor_command, &repair_command,
-    &relocate_command,   &dump_command,       &types_command,  &gc_command,     &kv_command,
-    &lf_command,         &regions_command,    &store_command,  &tier_command,   &bench_command,
-    &crash_test_command, &completion_command, &manual_command, &help_command,   &version_command,
+    &create_command, &info_command,  &check_command,   &doctor_command,     &repair_command, &relocate_command,
+    &dump_command,   &types_command, &gc_command,      &kv_command,         &lf_command,     &regions_command,
+    &store_command,  &tier_command,  &bench_command,   &crash_test_command, &advise_command, &completion_command,
+    &manual_command, &help_command,  &version_command,
 };
 
 constexpr option common[] = {

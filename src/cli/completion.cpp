@@ -75,7 +75,7 @@ std::string bash_command(const command& c) {
   if (!paths.empty()) text += fmt::format("      paths='{}'\n", paths);
   if (!values.empty()) text += fmt::format("      case $previous in\n{}      esac\n", values);
   if (!c.rest.empty()) text += "      _holdfast_operand() { compgen -c -f -- \"$word\"; }\n      files=1\n";
-  if (c.operands.size() == 1) {
+  if (c.operands.size() == 1) {  // many or one
     text += bash_operand(c.operands.front(), "      ");
   } else if (!c.operands.empty()) {
     text += "      case $position in\n";
@@ -179,7 +179,8 @@ std::string zsh_command(const command& c) {
   });
   for (std::size_t i = 0; i < c.operands.size(); ++i) {
     const operand& o = c.operands[i];
-    text += fmt::format("            '{}:{}{}:{}' \\\n", i + 1, o.required ? "" : ":", zsh_text(o.name), zsh_action(o));
+    text += fmt::format("            '{}:{}{}:{}' \\\n", o.many ? "*" : std::to_string(i + 1),
+                        o.required || o.many ? "" : ":", zsh_text(o.name), zsh_action(o));
   }
   if (!c.rest.empty()) text += fmt::format("            '*:{}:_command_names -e' \\\n", zsh_text(c.rest));
   return text + "            && return 0\n          ;;\n";
@@ -281,7 +282,7 @@ complete -c holdfast -n __fish_use_subcommand -s V -l version -d 'print the vers
     const std::string condition = fmt::format("__fish_holdfast_at {}", c->name);
     each_option(*c, [&](const option& o) { text += fish_option(o, condition); });
     for (std::size_t i = 0; i < c->operands.size(); ++i) {
-      text += fish_operand(c->operands[i], fmt::format("{} {}", condition, i));
+      text += fish_operand(c->operands[i], c->operands[i].many ? condition : fmt::format("{} {}", condition, i));
     }
   }
   return text;

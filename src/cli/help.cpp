@@ -154,7 +154,10 @@ std::string option_text(const option& o) {
                      o.placeholder);
 }
 
-std::string operand_text(const operand& o) { return o.required ? std::string{o.name} : fmt::format("[{}]", o.name); }
+std::string operand_text(const operand& o) {
+  const std::string name = fmt::format("{}{}", o.name, o.many ? "..." : "");
+  return o.required ? name : fmt::format("[{}]", name);
+}
 
 void print_help(const command* what, const console& out) {
   if (what == nullptr) {

@@ -19,7 +19,7 @@ struct exit_meaning {
 
 // "--size SIZE", "-h, --help".
 [[nodiscard]] std::string option_text(const option& o);
-// "PATH", "[DIRECTORY]".
+// "PATH", "[DIRECTORY]", "PROFILE...".
 [[nodiscard]] std::string operand_text(const operand& o);
 
 // Prints help of one command, or of the tool when it is null; as JSON with --json.

@@ -5,6 +5,8 @@
 #include <llvm/IR/InstIterator.h>
 #include <llvm/IR/Instructions.h>
 #include <llvm/IR/IntrinsicInst.h>
+#include <llvm/Support/MD5.h>
+#include <llvm/Support/MemoryBuffer.h>
 #include <llvm/Support/Path.h>
 #include <llvm/Transforms/Utils/ModuleUtils.h>
 
@@ -15,6 +17,17 @@ using namespace llvm;
 namespace {
 
 constexpr StringLiteral places_section = "nvm_prof_places";
+
+// Of files that Clang gives no digest: those with #line in them, as generated ones.
+std::string digest_of(StringRef path) {
+  const auto content = MemoryBuffer::getFile(path);
+  if (!content) return {};
+  MD5 sum;
+  sum.update((*content)->getBuffer());
+  MD5::MD5Result result;
+  sum.final(result);
+  return std::string{result.digest().str()};
+}
 
 GlobalVariable* limit_of_section(Module& m, const char* name) {
   auto* g = new GlobalVariable(m, Type::getInt8Ty(m.getContext()), true, GlobalValue::ExternalLinkage, nullptr, name);
@@ -68,6 +81,7 @@ Constant* places::file_of(const DIFile* f) {
   }
   Constant*& known = files_[std::string{path}];
   if (known == nullptr) {
+    if (digest.empty() && !path.empty()) digest = digest_of(path);
     Constant* fields[] = {text(path), text(digest)};
     auto* type = StructType::get(pointer_, pointer_);
     known = new GlobalVariable(module_, type, true, GlobalValue::PrivateLinkage, ConstantStruct::get(type, fields),
