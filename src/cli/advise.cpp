@@ -344,7 +344,7 @@ class report {
       const auto v = answer_.verdicts.find(r.number);
       if (v != answer_.verdicts.end() && v->second.kind != "ok") out_.text("{:>20}{}\n", "not: ", v->second.text);
     }
-    if (!answer_.problem.message.empty())
+    if (!answer_.problem.message.empty() && out_.as_text())
       out_.note("holdfast: advise: sources not looked at: {}", answer_.problem.message);
   }
 

@@ -4,35 +4,82 @@
 // The first store of a burst to a line is one that the undo log would have to copy.  The modelled cache has 32,768
 // lines of 64 bytes and one place for each line; a line that comes in is read from memory, one that goes out and was
 // stored to is written.
+//
+// The two hooks of loads and stores leave every register as it was, so that compiled code keeps its values in registers
+// across them: they save what they use, call only what does likewise, and this source is compiled without vector
+// registers.
 #include <cstring>
+
+#include <cpuid.h>
 
 #include "state.hpp"
 
 namespace nvm::advisor {
 namespace {
 
+#define NVM_SAVES_REGISTERS __attribute__((no_caller_saved_registers))
+
 thread_local thread_state* mine __attribute__((tls_model("initial-exec")));
 
-// Of the byte at `a`.
-inline std::uint32_t site_at(std::uintptr_t a) noexcept {
+// x87, SSE, AVX and AVX-512 state: what the C library may use.
+constexpr std::uint32_t vector_state = 0xE7;
+constexpr std::size_t vector_state_max = 4096;
+
+bool has_xsave() noexcept {
+  unsigned a = 0;
+  unsigned b = 0;
+  unsigned c = 0;
+  unsigned d = 0;
+  constexpr unsigned os_has_xsave = 1U << 27;
+  return __get_cpuid(1, &a, &b, &c, &d) != 0 && (c & os_has_xsave) != 0;
+}
+
+// The first access of a thread, which makes calls of the C library.
+[[gnu::noinline]] NVM_SAVES_REGISTERS thread_state* first_access() noexcept {
+  alignas(64) unsigned char registers[vector_state_max] = {};
+  const bool all = has_xsave();
+  if (all) {
+    asm volatile("xsave64 %0" : "+m"(registers) : "a"(vector_state), "d"(0) : "memory");
+  } else {
+    asm volatile("fxsave64 %0" : "+m"(registers) : : "memory");
+  }
+  thread_state* s = own_state();
+  if (all) {
+    asm volatile("xrstor64 %0" : : "m"(registers), "a"(vector_state), "d"(0) : "memory");
+  } else {
+    asm volatile("fxrstor64 %0" : : "m"(registers) : "memory");
+  }
+  return s;
+}
+
+// Beyond the small objects: a large one, a pool, or nothing that counts.
+[[gnu::noinline]] NVM_SAVES_REGISTERS std::uint32_t site_beyond(std::uintptr_t a) noexcept {
   const std::uintptr_t offset = a - heap_base;
   if (offset >= heap_bytes) return a - pools_base < pools_end - pools_base ? site_durable : site_none;
   const std::uint32_t whole = reinterpret_cast<const std::uint32_t*>(block_base)[offset / block_bytes];
   return whole != site_none ? whole : reinterpret_cast<const std::uint32_t*>(granule_base)[offset / granule_bytes];
 }
 
-inline std::uint32_t* burst_of(std::uintptr_t line) noexcept {
+// Of the byte at `a`.
+[[gnu::always_inline]] inline std::uint32_t site_at(std::uintptr_t a) noexcept {
+  const std::uintptr_t offset = a - heap_base;
+  if (__builtin_expect(offset >= small_bytes, 0)) return site_beyond(a);
+  return reinterpret_cast<const std::uint32_t*>(granule_base)[offset / granule_bytes];
+}
+
+[[gnu::always_inline]] inline std::uint32_t* burst_of(std::uintptr_t line) noexcept {
   return reinterpret_cast<std::uint32_t*>(line_base) + (line - heap_base / line_bytes);
 }
 
-[[gnu::noinline]] void next_burst(thread_state& s) noexcept {
+[[gnu::noinline]] NVM_SAVES_REGISTERS void next_burst(thread_state& s) noexcept {
   // relaxed: numbers that differ, and a sum; nothing else is read because of them.
   state.accesses.fetch_add(state.burst_accesses, std::memory_order_relaxed);
   s.burst = state.bursts.fetch_add(1, std::memory_order_relaxed) + 1;
   s.left = state.burst_accesses;
 }
 
-[[gnu::noinline]] void bring_in(thread_state& s, access_counts& c, std::uint64_t& place, std::uintptr_t line) noexcept {
+[[gnu::noinline]] NVM_SAVES_REGISTERS void bring_in(thread_state& s, access_counts& c, std::uintptr_t line) noexcept {
+  std::uint64_t& place = s.cache[line % cache_lines];
   ++c.lines_in;
   if ((place & 1) != 0) {
     const std::uint32_t owner = site_at((place >> 1) * line_bytes);
@@ -43,55 +90,93 @@ inline std::uint32_t* burst_of(std::uintptr_t line) noexcept {
 }
 
 template <bool Store>
-inline void touch(thread_state& s, access_counts& c, std::uint32_t site, std::uintptr_t line) noexcept {
+[[gnu::always_inline]] inline void touch(thread_state& s, access_counts& c, std::uintptr_t line) noexcept {
   std::uint64_t& place = s.cache[line % cache_lines];
-  if (place >> 1 != line) bring_in(s, c, place, line);
+  if (__builtin_expect(place - (line << 1) > 1, 0)) bring_in(s, c, line);
   if constexpr (Store) {
     place |= 1;
-    if (site != site_durable) {
-      std::uint32_t& burst = *burst_of(line);
-      if (burst != s.burst) {
-        burst = s.burst;
-        ++c.lines_logged;
-      }
+    // Of pools nothing is known of bursts: the log itself counts there.
+    if (line >= pools_base / line_bytes) return;
+    std::uint32_t& burst = *burst_of(line);
+    if (burst != s.burst) {
+      burst = s.burst;
+      ++c.lines_logged;
     }
   }
 }
 
+// Lines of an access after its first one.
 template <bool Store>
-inline void count(thread_state& s, std::uint32_t site, std::uintptr_t a, std::size_t bytes) noexcept {
-  access_counts& c = s.counts[site];
-  if constexpr (Store) {
-    ++c.stores;
-    c.written_bytes += bytes;
-  } else {
-    ++c.loads;
-    c.read_bytes += bytes;
-  }
-  const std::uintptr_t first = a / line_bytes;
-  touch<Store>(s, c, site, first);
+[[gnu::noinline]] NVM_SAVES_REGISTERS void touch_rest(thread_state& s, access_counts& c, std::uintptr_t a,
+                                                      std::size_t bytes) noexcept {
   const std::uintptr_t last = (a + bytes - 1) / line_bytes;
-  for (std::uintptr_t line = first + 1; line <= last; ++line) touch<Store>(s, c, site, line);
-  if (--s.left == 0) next_burst(s);
+  for (std::uintptr_t line = a / line_bytes + 1; line <= last; ++line) touch<Store>(s, c, line);
 }
 
 template <bool Store>
-inline void one(const void* p, std::size_t bytes) noexcept {
+[[gnu::always_inline]] inline void touch_all(thread_state& s, access_counts& c, std::uintptr_t a,
+                                             std::size_t bytes) noexcept {
+  touch<Store>(s, c, a / line_bytes);
+  if (__builtin_expect(a % line_bytes + bytes > line_bytes, 0)) touch_rest<Store>(s, c, a, bytes);
+  if (__builtin_expect(--s.left == 0, 0)) next_burst(s);
+}
+
+template <bool Store>
+[[gnu::always_inline]] inline void count(thread_state& s, std::uint32_t site, std::uintptr_t a,
+                                         std::size_t bytes) noexcept {
+  access_counts& c = s.counts[site];
+  ++(Store ? c.other_stores : c.other_loads);
+  (Store ? c.other_written : c.other_read) += bytes;
+  touch_all<Store>(s, c, a, bytes);
+}
+
+// An access of counted_sizes[Size], whatever it meets.
+template <bool Store, std::size_t Size>
+[[gnu::noinline]] NVM_SAVES_REGISTERS void one_slowly(const void* p) noexcept {
   thread_state* s = mine;
-  if (__builtin_expect(s == nullptr, 0)) {
-    s = mine = own_state();
-    if (s == nullptr) return;
-  }
+  if (s == nullptr && (s = first_access()) == nullptr) return;
   const auto a = reinterpret_cast<std::uintptr_t>(p);
   const std::uint32_t site = site_at(a);
-  if (site == site_none || bytes == 0) return;
-  count<Store>(*s, site, a, bytes);
+  if (site == site_none) return;
+  access_counts& c = s->counts[site];
+  ++(Store ? c.stores : c.loads)[Size];
+  touch_all<Store>(*s, c, a, counted_sizes[Size]);
+}
+
+// The same where nothing has to be done but to count: a small object, one line, which is in the modelled cache, and for
+// a store one of this burst.  No call is made on that way, so that few registers are to be saved.
+template <bool Store, std::size_t Size>
+[[gnu::always_inline]] inline void one(const void* p) noexcept {
+  thread_state* s = mine;
+  const auto a = reinterpret_cast<std::uintptr_t>(p);
+  const std::uintptr_t offset = a - heap_base;
+  if (__builtin_expect(s == nullptr || offset >= small_bytes, 0)) return one_slowly<Store, Size>(p);
+  const std::uintptr_t line = a / line_bytes;
+  std::uint64_t& place = s->cache[line % cache_lines];
+  if (__builtin_expect(place - (line << 1) > 1 || s->left == 1, 0)) return one_slowly<Store, Size>(p);
+  if (__builtin_expect(a % line_bytes > line_bytes - counted_sizes[Size], 0)) return one_slowly<Store, Size>(p);
+  if (Store && __builtin_expect(*burst_of(line) != s->burst, 0)) return one_slowly<Store, Size>(p);
+  const std::uint32_t site = reinterpret_cast<const std::uint32_t*>(granule_base)[offset / granule_bytes];
+  if (__builtin_expect(site == site_none, 0)) return;
+  access_counts& c = s->counts[site];
+  ++(Store ? c.stores : c.loads)[Size];
+  if (Store) place |= 1;
+  --s->left;
+}
+
+template <bool Store>
+[[gnu::always_inline]] inline void one_of(const void* p, std::size_t bytes) noexcept {
+  thread_state* s = mine;
+  if (s == nullptr && (s = first_access()) == nullptr) return;
+  const auto a = reinterpret_cast<std::uintptr_t>(p);
+  const std::uint32_t site = site_at(a);
+  if (site != site_none && bytes != 0) count<Store>(*s, site, a, bytes);
 }
 
 template <bool Store>
 void block(const void* p, std::size_t bytes) noexcept {
   thread_state* s = mine;
-  if (s == nullptr && (s = mine = own_state()) == nullptr) return;
+  if (s == nullptr && (s = own_state()) == nullptr) return;
   auto a = reinterpret_cast<std::uintptr_t>(p);
   while (bytes != 0) {
     const std::uint32_t site = site_at(a);
@@ -128,8 +213,22 @@ thread_state* joined() noexcept { return mine; }
 extern "C" {
 
 #define NVM_PROF_HOOK __attribute__((visibility("default")))
-NVM_PROF_HOOK void __nvm_prof_load(const void* p, std::size_t bytes) { nvm::advisor::one<false>(p, bytes); }
-NVM_PROF_HOOK void __nvm_prof_store(const void* p, std::size_t bytes) { nvm::advisor::one<true>(p, bytes); }
+#define NVM_PROF_SIZED(bytes, number)                                             \
+  NVM_PROF_HOOK NVM_SAVES_REGISTERS void __nvm_prof_load_##bytes(const void* p) { \
+    static_assert(nvm::advisor::counted_sizes[number] == bytes);                  \
+    nvm::advisor::one<false, number>(p);                                          \
+  }                                                                               \
+  NVM_PROF_HOOK NVM_SAVES_REGISTERS void __nvm_prof_store_##bytes(const void* p) { nvm::advisor::one<true, number>(p); }
+NVM_PROF_SIZED(1, 0)
+NVM_PROF_SIZED(4, 1)
+NVM_PROF_SIZED(8, 2)
+NVM_PROF_SIZED(16, 3)
+NVM_PROF_HOOK NVM_SAVES_REGISTERS void __nvm_prof_load(const void* p, std::size_t bytes) {
+  nvm::advisor::one_of<false>(p, bytes);
+}
+NVM_PROF_HOOK NVM_SAVES_REGISTERS void __nvm_prof_store(const void* p, std::size_t bytes) {
+  nvm::advisor::one_of<true>(p, bytes);
+}
 NVM_PROF_HOOK void __nvm_prof_read(const void* p, std::size_t bytes) { nvm::advisor::block<false>(p, bytes); }
 NVM_PROF_HOOK void __nvm_prof_write(const void* p, std::size_t bytes) { nvm::advisor::block<true>(p, bytes); }
 NVM_PROF_HOOK void __nvm_prof_read_text(const char* text) { nvm::advisor::block<false>(text, std::strlen(text) + 1); }

@@ -39,6 +39,7 @@ static_assert(sizeof(object_header) == granule_bytes);
 constexpr std::size_t fine_max = 1024;
 constexpr std::size_t fine_classes = fine_max / granule_bytes;
 constexpr std::size_t small_max = 48 << 10;
+static_assert(small_max < block_bytes);  // so that no small object has a whole block
 constexpr unsigned large_class = 128;
 constexpr unsigned large_min_exponent = 16;
 constexpr unsigned large_max_exponent = 38;
@@ -57,7 +58,8 @@ struct large_list {
   free_block* first;
 };
 constinit large_list large[large_max_exponent + 1]{};
-std::atomic<std::uintptr_t> heap_next{heap_base};
+std::atomic<std::uintptr_t> small_next{heap_base};
+std::atomic<std::uintptr_t> large_next{heap_base + small_bytes};
 
 // Multiples of 16 up to 1 KiB; above, four steps from one power of two to the next.
 unsigned class_of(std::size_t bytes) noexcept {
@@ -73,9 +75,10 @@ std::size_t bytes_of_class(unsigned c) noexcept {
   return (std::size_t{1} << exponent) + (std::size_t{k % 4 + 1} << (exponent - 2));
 }
 
-std::uintptr_t take_blocks(std::size_t bytes) noexcept {
-  const std::uintptr_t at = heap_next.fetch_add(bytes, std::memory_order_relaxed);
-  return at + bytes <= heap_base + heap_bytes ? at : 0;
+// Of one half of the heap, which ends at `end`; relaxed: addresses that differ, and nothing else.
+std::uintptr_t take_blocks(std::atomic<std::uintptr_t>& next, std::uintptr_t end, std::size_t bytes) noexcept {
+  const std::uintptr_t at = next.fetch_add(bytes, std::memory_order_relaxed);
+  return at + bytes <= end ? at : 0;
 }
 
 std::uintptr_t take_small(unsigned c) noexcept {
@@ -87,13 +90,12 @@ std::uintptr_t take_small(unsigned c) noexcept {
     return reinterpret_cast<std::uintptr_t>(b);
   }
   if (k.fresh + bytes > k.fresh_end) {
-    const std::size_t span = std::max<std::size_t>(block_bytes, bytes);
-    k.fresh = take_blocks((span + block_bytes - 1) / block_bytes * block_bytes);
+    k.fresh = take_blocks(small_next, heap_base + small_bytes, block_bytes);
     if (k.fresh == 0) {
       k.fresh_end = 0;
       return 0;
     }
-    k.fresh_end = k.fresh + (span + block_bytes - 1) / block_bytes * block_bytes;
+    k.fresh_end = k.fresh + block_bytes;
   }
   const std::uintptr_t at = k.fresh;
   k.fresh += bytes;
@@ -108,7 +110,7 @@ std::uintptr_t take_large(unsigned exponent) noexcept {
       return reinterpret_cast<std::uintptr_t>(b);
     }
   }
-  return take_blocks(std::size_t{1} << exponent);
+  return take_blocks(large_next, heap_base + heap_bytes, std::size_t{1} << exponent);
 }
 
 // Whole blocks by the coarse table, so that a large object costs little; what begins and ends it by granules.

@@ -38,9 +38,19 @@ extern thread_local nvm_prof_frame* __nvm_prof_top;
 
 void __nvm_prof_places(const nvm_prof_place* first, const nvm_prof_place* end);
 void __nvm_prof_unit(const nvm_prof_unit* unit);
-// Before the access.
-void __nvm_prof_load(const void* p, std::size_t bytes);
-void __nvm_prof_store(const void* p, std::size_t bytes);
+// Before the access; those with a number in their name are for accesses of that many bytes.  They leave all registers
+// as they were (LLVM's preserve_allcc).
+#define NVM_PROF_ACCESS __attribute__((no_caller_saved_registers))
+NVM_PROF_ACCESS void __nvm_prof_load_1(const void* p);
+NVM_PROF_ACCESS void __nvm_prof_load_4(const void* p);
+NVM_PROF_ACCESS void __nvm_prof_load_8(const void* p);
+NVM_PROF_ACCESS void __nvm_prof_load_16(const void* p);
+NVM_PROF_ACCESS void __nvm_prof_load(const void* p, std::size_t bytes);
+NVM_PROF_ACCESS void __nvm_prof_store_1(const void* p);
+NVM_PROF_ACCESS void __nvm_prof_store_4(const void* p);
+NVM_PROF_ACCESS void __nvm_prof_store_8(const void* p);
+NVM_PROF_ACCESS void __nvm_prof_store_16(const void* p);
+NVM_PROF_ACCESS void __nvm_prof_store(const void* p, std::size_t bytes);
 // A block: an access for each 64 bytes, wherever it begins.
 void __nvm_prof_read(const void* p, std::size_t bytes);
 void __nvm_prof_write(const void* p, std::size_t bytes);

@@ -97,9 +97,6 @@ std::uintptr_t stack_end() noexcept {
 thread_state* add_state() noexcept {
   auto* s = static_cast<thread_state*>(map_zeroed(sizeof(thread_state)));
   if (s == nullptr) return nullptr;
-  s->counts = static_cast<access_counts*>(map_zeroed(sites_max * sizeof(access_counts)));
-  s->cache = static_cast<std::uint64_t*>(map_zeroed(cache_lines * sizeof(std::uint64_t)));
-  if (s->counts == nullptr || s->cache == nullptr) return nullptr;
   s->in_use.store(true, std::memory_order_relaxed);
   const locked l{state.threads_lock};
   s->next = state.threads.load(std::memory_order_relaxed);
@@ -155,7 +152,7 @@ std::uint64_t ticks() noexcept { return __rdtsc() - state.start_ticks; }
 
 void forget_counts() noexcept {
   for (thread_state* s = state.threads.load(std::memory_order_acquire); s != nullptr; s = s->next) {
-    std::memset(s->counts, 0, sites_max * sizeof(access_counts));
+    std::memset(s->counts, 0, sizeof s->counts);
   }
   const std::uint32_t n = state.site_count.load(std::memory_order_relaxed);
   const double now = static_cast<double>(ticks());

@@ -11,6 +11,7 @@
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
+#include <iterator>
 
 #include "advisor/profile_format.hpp"
 #include "hooks.hpp"
@@ -39,18 +40,25 @@ class locked {
   spin_lock& lock_;
 };
 
+// Sizes that have a counter of their own, so that an access adds to one; the others' bytes are added up.
+inline constexpr std::size_t counted_sizes[] = {1, 4, 8, 16};
+inline constexpr std::size_t size_count = std::size(counted_sizes);
+
 struct alignas(64) access_counts {
-  std::uint64_t loads, stores, read_bytes, written_bytes, lines_logged, lines_in, lines_out, unused;
+  std::uint64_t loads[size_count], stores[size_count];
+  std::uint64_t other_loads, other_stores, other_read, other_written;
+  std::uint64_t lines_logged, lines_in, lines_out;
 };
+static_assert(sizeof(access_counts) == 128);
 
 struct thread_state {
-  access_counts* counts;     // by site
-  std::uint64_t* cache;      // line << 1 | dirty, by the low bits of the line; 0: empty
   std::uint32_t burst;       // number of the burst, of all threads' ones
   std::uint32_t left;        // accesses until it ends
   std::uintptr_t stack_end;  // highest address of the stack
   thread_state* next;
   std::atomic<bool> in_use;
+  std::uint64_t cache[cache_lines];  // line << 1 | dirty, by the low bits of the line; 0: empty
+  access_counts counts[sites_max];   // by site
 };
 
 // Sites that are no path.

@@ -1,9 +1,9 @@
 // Where a profiled program's memory lies: at fixed addresses, so that compiled code compares with constants.
 //
-//   heap_base      what malloc and its kin give out
+//   heap_base      what malloc and its kin give out; small objects in the lower half, large ones in the upper
 //   granule_sites  for each 16 bytes of the heap the site that they belong to; 0: of no object
 //   line_bursts    for each 64 bytes the burst in which they were last stored to
-//   block_sites    for each 64 KiB the site of the one object that has all of them; 0: look at the granules
+//   block_sites    for each 64 KiB the site of the one large object that has all of them; 0: look at the granules
 //
 // Reserved without memory: pages come as they are touched.  Beyond lie the pools (NVM_WINDOW_BASE).
 #pragma once
@@ -14,6 +14,7 @@ namespace nvm::advisor {
 
 inline constexpr std::uintptr_t heap_base = 0x1800'0000'0000;
 inline constexpr std::uint64_t heap_bytes = std::uint64_t{1} << 40;
+inline constexpr std::uint64_t small_bytes = heap_bytes / 2;
 inline constexpr std::uintptr_t granule_base = heap_base + heap_bytes;
 inline constexpr std::uint64_t granule_bytes = 16;
 inline constexpr std::uintptr_t line_base = granule_base + heap_bytes / granule_bytes * sizeof(std::uint32_t);

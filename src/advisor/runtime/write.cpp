@@ -221,19 +221,34 @@ class writer {
     return site == site_nowhere ? site_kind::nowhere : site_kind::path;
   }
 
+  struct access_sums {
+    std::uint64_t loads, stores, read_bytes, written_bytes, lines_logged, lines_in, lines_out;
+  };
+  // Of all threads.
+  static access_sums sums_of(std::uint32_t site) noexcept {
+    access_sums sum{};
+    for (const thread_state* s = first_thread(); s != nullptr; s = s->next) {
+      const access_counts& own = s->counts[site];
+      for (std::size_t n = 0; n < size_count; ++n) {
+        sum.loads += own.loads[n];
+        sum.stores += own.stores[n];
+        sum.read_bytes += own.loads[n] * counted_sizes[n];
+        sum.written_bytes += own.stores[n] * counted_sizes[n];
+      }
+      sum.loads += own.other_loads;
+      sum.stores += own.other_stores;
+      sum.read_bytes += own.other_read;
+      sum.written_bytes += own.other_written;
+      sum.lines_logged += own.lines_logged;
+      sum.lines_in += own.lines_in;
+      sum.lines_out += own.lines_out;
+    }
+    return sum;
+  }
+
   void add_site(std::uint32_t k) noexcept {
     const site_totals& t = state.sites[k];
-    access_counts c{};
-    for (const thread_state* s = first_thread(); s != nullptr; s = s->next) {
-      const access_counts& own = s->counts[k];
-      c.loads += own.loads;
-      c.stores += own.stores;
-      c.read_bytes += own.read_bytes;
-      c.written_bytes += own.written_bytes;
-      c.lines_logged += own.lines_logged;
-      c.lines_in += own.lines_in;
-      c.lines_out += own.lines_out;
-    }
+    const access_sums c = sums_of(k);
     if (t.objects == 0 && t.live_objects == 0 && c.loads == 0 && c.stores == 0) return;
     std::uint32_t path[path_depth_max];
     for (std::uint32_t d = 0; d < t.depth; ++d) path[d] = number_of(t.path[d]);

@@ -6,10 +6,10 @@ define i32 @f(ptr %p, ptr %q) {
 ; CHECK-NEXT: %[[C:.*]] = icmp ult i64 %[[O]], 43980465111040
 ; CHECK-NEXT: br i1 %[[C]], label %[[IN:.*]], label %[[ON:.*]]
 ; CHECK: [[IN]]:
-; CHECK-NEXT: call void @__nvm_prof_load(ptr %p, i64 4)
+; CHECK-NEXT: call preserve_allcc void @__nvm_prof_load_4(ptr %p)
 ; CHECK: [[ON]]:
 ; CHECK-NEXT: load i32, ptr %p
-; CHECK: call void @__nvm_prof_store(ptr %q, i64 2)
+; CHECK: call preserve_allcc void @__nvm_prof_store(ptr %q, i64 2)
 ; CHECK: store i16 7, ptr %q
   %v = load i32, ptr %p
   store i16 7, ptr %q

@@ -79,6 +79,15 @@ class counter {
     write_ = m.getOrInsertFunction("__nvm_prof_write", none, pointer, word_);
     read_text_ = m.getOrInsertFunction("__nvm_prof_read_text", none, pointer);
     write_text_ = m.getOrInsertFunction("__nvm_prof_write_text", none, pointer);
+    for (std::size_t k = 0; k < std::size(sizes); ++k) {
+      const std::string size = std::to_string(sizes[k]);
+      sized_loads_[k] = m.getOrInsertFunction("__nvm_prof_load_" + size, none, pointer);
+      sized_stores_[k] = m.getOrInsertFunction("__nvm_prof_store_" + size, none, pointer);
+      keeps_registers(sized_loads_[k]);
+      keeps_registers(sized_stores_[k]);
+    }
+    keeps_registers(load_);
+    keeps_registers(store_);
     length_ = m.getOrInsertFunction("__nvm_prof_length", word_, pointer);
   }
 
@@ -95,6 +104,12 @@ class counter {
   }
 
  private:
+  static void keeps_registers(FunctionCallee f) {
+    auto* hook = cast<Function>(f.getCallee());
+    hook->setCallingConv(CallingConv::PreserveAll);
+    hook->addFnAttr(Attribute::NonLazyBind);
+  }
+
   void instrument(Function& f) {
     SmallVector<Instruction*, 64> accesses;
     for (Instruction& i : instructions(f)) {
@@ -338,17 +353,26 @@ class counter {
     Value* inside = b.CreateICmpULT(offset, number(window_bytes));
     IRBuilder<> then(SplitBlockAndInsertIfThen(inside, at->getIterator(), false));
     then.SetCurrentDebugLocation(i.getDebugLoc());
-    if (bytes == nullptr) {
-      then.CreateCall(what, {pointer});
-    } else {
-      then.CreateCall(what, {pointer, then.CreateZExtOrTrunc(bytes, word_)});
+    const bool loads = what.getCallee() == load_.getCallee();
+    if (const auto* n = dyn_cast_or_null<ConstantInt>(bytes);
+        n != nullptr && (loads || what.getCallee() == store_.getCallee())) {
+      const auto* size = find(sizes, n->getZExtValue());
+      if (size != std::end(sizes)) {
+        what = (loads ? sized_loads_ : sized_stores_)[size - std::begin(sizes)];
+        bytes = nullptr;
+      }
     }
+    CallInst* call = bytes == nullptr ? then.CreateCall(what, {pointer})
+                                      : then.CreateCall(what, {pointer, then.CreateZExtOrTrunc(bytes, word_)});
+    call->setCallingConv(cast<Function>(what.getCallee())->getCallingConv());
   }
 
   Module& module_;
   const DataLayout& layout_;
   compiler::places places_;
   Type* word_ = nullptr;
+  static constexpr std::uint64_t sizes[] = {1, 4, 8, 16};  // that have a function of their own
+  FunctionCallee sized_loads_[std::size(sizes)], sized_stores_[std::size(sizes)];
   FunctionCallee load_, store_, read_, write_, read_text_, write_text_, length_;
 };
 
