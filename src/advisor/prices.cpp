@@ -139,9 +139,11 @@ std::vector<ranked_site> rank(const profile& run, const costs& c, const assumpti
     r.gain = value_of(r.prices[0], by) - value_of(r.prices[static_cast<std::size_t>(target)], by);
     all.push_back(r);
   }
-  std::ranges::stable_sort(all, [&](const ranked_site& x, const ranked_site& y) {
+  std::ranges::sort(all, [&](const ranked_site& x, const ranked_site& y) {
     if (x.gain != y.gain) return x.gain > y.gain;
-    return run.sites[x.number - 1][counter::bytes] > run.sites[y.number - 1][counter::bytes];
+    const std::uint64_t bytes = run.sites[x.number - 1][counter::bytes];
+    const std::uint64_t others = run.sites[y.number - 1][counter::bytes];
+    return bytes != others ? bytes > others : x.number < y.number;
   });
   return all;
 }

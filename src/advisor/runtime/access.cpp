@@ -52,7 +52,7 @@ bool has_xsave() noexcept {
   return s;
 }
 
-// Beyond the small objects: a large one, a pool, or nothing that counts.
+// Beyond the lower half: a very large object, a pool, or nothing that counts.
 [[gnu::noinline]] NVM_SAVES_REGISTERS std::uint32_t site_beyond(std::uintptr_t a) noexcept {
   const std::uintptr_t offset = a - heap_base;
   if (offset >= heap_bytes) return a - pools_base < pools_end - pools_base ? site_durable : site_none;
@@ -78,21 +78,29 @@ bool has_xsave() noexcept {
   s.left = state.burst_accesses;
 }
 
+// What the modelled cache keeps of a line beside its place: the rest of its number, << 1 | dirty.
+[[gnu::always_inline]] inline std::uint32_t tag_of(std::uintptr_t line) noexcept {
+  static_assert((pools_end / line_bytes / cache_lines) << 1 <= std::uint64_t{1} << 32);
+  return static_cast<std::uint32_t>(line / cache_lines) << 1;
+}
+
 [[gnu::noinline]] NVM_SAVES_REGISTERS void bring_in(thread_state& s, access_counts& c, std::uintptr_t line) noexcept {
-  std::uint64_t& place = s.cache[line % cache_lines];
+  const std::uintptr_t number = line % cache_lines;
+  std::uint32_t& place = s.cache[number];
   ++c.lines_in;
   if ((place & 1) != 0) {
-    const std::uint32_t owner = site_at((place >> 1) * line_bytes);
+    const std::uintptr_t other = (std::uintptr_t{place >> 1} * cache_lines + number) * line_bytes;
+    const std::uint32_t owner = site_at(other);
     // A line whose object was freed meanwhile is written all the same, for the object that is there now.
     ++s.counts[owner == site_none ? site_nowhere : owner].lines_out;
   }
-  place = line << 1;
+  place = tag_of(line);
 }
 
 template <bool Store>
 [[gnu::always_inline]] inline void touch(thread_state& s, access_counts& c, std::uintptr_t line) noexcept {
-  std::uint64_t& place = s.cache[line % cache_lines];
-  if (__builtin_expect(place - (line << 1) > 1, 0)) bring_in(s, c, line);
+  std::uint32_t& place = s.cache[line % cache_lines];
+  if (__builtin_expect((place ^ tag_of(line)) > 1, 0)) bring_in(s, c, line);
   if constexpr (Store) {
     place |= 1;
     // Of pools nothing is known of bursts: the log itself counts there.
@@ -143,19 +151,50 @@ template <bool Store, std::size_t Size>
   touch_all<Store>(*s, c, a, counted_sizes[Size]);
 }
 
-// The same where nothing has to be done but to count: a small object, one line, which is in the modelled cache, and for
-// a store one of this burst.  No call is made on that way, so that few registers are to be saved.
+// The same of one line, also of a very large object, whose place in the modelled cache has one that needs no writing.  No call
+// is made on that way.
+template <bool Store, std::size_t Size>
+[[gnu::noinline]] NVM_SAVES_REGISTERS void one_far(const void* p) noexcept {
+  thread_state* s = mine;
+  const auto a = reinterpret_cast<std::uintptr_t>(p);
+  const std::uintptr_t offset = a - heap_base;
+  if (__builtin_expect(s == nullptr || offset >= heap_bytes || s->left == 1, 0)) return one_slowly<Store, Size>(p);
+  if (__builtin_expect(a % line_bytes > line_bytes - counted_sizes[Size], 0)) return one_slowly<Store, Size>(p);
+  const std::uint32_t site = offset < small_bytes
+                                 ? reinterpret_cast<const std::uint32_t*>(granule_base)[offset / granule_bytes]
+                                 : reinterpret_cast<const std::uint32_t*>(block_base)[offset / block_bytes];
+  // The beginning or the end of a very large object, or nothing.
+  if (__builtin_expect(site == site_none, 0)) return one_slowly<Store, Size>(p);
+  const std::uintptr_t line = a / line_bytes;
+  std::uint32_t& place = s->cache[line % cache_lines];
+  access_counts& c = s->counts[site];
+  if ((place ^ tag_of(line)) > 1) {
+    if ((place & 1) != 0) return one_slowly<Store, Size>(p);
+    place = tag_of(line);
+    ++c.lines_in;
+  }
+  if (Store && *burst_of(line) != s->burst) {
+    *burst_of(line) = s->burst;
+    ++c.lines_logged;
+  }
+  ++(Store ? c.stores : c.loads)[Size];
+  if (Store) place |= 1;
+  --s->left;
+}
+
+// The same where nothing has to be done but to count: in the lower half, one line, which is in the modelled cache, and for
+// a store one of this burst.  So few registers are to be saved.
 template <bool Store, std::size_t Size>
 [[gnu::always_inline]] inline void one(const void* p) noexcept {
   thread_state* s = mine;
   const auto a = reinterpret_cast<std::uintptr_t>(p);
   const std::uintptr_t offset = a - heap_base;
-  if (__builtin_expect(s == nullptr || offset >= small_bytes, 0)) return one_slowly<Store, Size>(p);
+  if (__builtin_expect(s == nullptr || offset >= small_bytes, 0)) return one_far<Store, Size>(p);
   const std::uintptr_t line = a / line_bytes;
-  std::uint64_t& place = s->cache[line % cache_lines];
-  if (__builtin_expect(place - (line << 1) > 1 || s->left == 1, 0)) return one_slowly<Store, Size>(p);
-  if (__builtin_expect(a % line_bytes > line_bytes - counted_sizes[Size], 0)) return one_slowly<Store, Size>(p);
-  if (Store && __builtin_expect(*burst_of(line) != s->burst, 0)) return one_slowly<Store, Size>(p);
+  std::uint32_t& place = s->cache[line % cache_lines];
+  if (__builtin_expect((place ^ tag_of(line)) > 1 || s->left == 1, 0)) return one_far<Store, Size>(p);
+  if (__builtin_expect(a % line_bytes > line_bytes - counted_sizes[Size], 0)) return one_far<Store, Size>(p);
+  if (Store && __builtin_expect(*burst_of(line) != s->burst, 0)) return one_far<Store, Size>(p);
   const std::uint32_t site = reinterpret_cast<const std::uint32_t*>(granule_base)[offset / granule_bytes];
   if (__builtin_expect(site == site_none, 0)) return;
   access_counts& c = s->counts[site];
@@ -220,9 +259,9 @@ extern "C" {
   }                                                                               \
   NVM_PROF_HOOK NVM_SAVES_REGISTERS void __nvm_prof_store_##bytes(const void* p) { nvm::advisor::one<true, number>(p); }
 NVM_PROF_SIZED(1, 0)
-NVM_PROF_SIZED(4, 1)
-NVM_PROF_SIZED(8, 2)
-NVM_PROF_SIZED(16, 3)
+NVM_PROF_SIZED(2, 1)
+NVM_PROF_SIZED(4, 2)
+NVM_PROF_SIZED(8, 3)
 NVM_PROF_HOOK NVM_SAVES_REGISTERS void __nvm_prof_load(const void* p, std::size_t bytes) {
   nvm::advisor::one_of<false>(p, bytes);
 }

@@ -39,10 +39,10 @@ static_assert(sizeof(object_header) == granule_bytes);
 constexpr std::size_t fine_max = 1024;
 constexpr std::size_t fine_classes = fine_max / granule_bytes;
 constexpr std::size_t small_max = 48 << 10;
-static_assert(small_max < block_bytes);  // so that no small object has a whole block
 constexpr unsigned large_class = 128;
 constexpr unsigned large_min_exponent = 16;
 constexpr unsigned large_max_exponent = 38;
+constexpr unsigned granules_exponent = 24;  // up to 16 MiB each granule has its site; beyond, whole blocks
 
 struct free_block {
   free_block* next;
@@ -110,17 +110,19 @@ std::uintptr_t take_large(unsigned exponent) noexcept {
       return reinterpret_cast<std::uintptr_t>(b);
     }
   }
+  if (exponent <= granules_exponent)
+    return take_blocks(small_next, heap_base + small_bytes, std::size_t{1} << exponent);
   return take_blocks(large_next, heap_base + heap_bytes, std::size_t{1} << exponent);
 }
 
-// Whole blocks by the coarse table, so that a large object costs little; what begins and ends it by granules.
+// In the upper half whole blocks by the coarse table, so that a very large object costs little; all else by granules.
 void set_site(std::uintptr_t at, std::size_t bytes, std::uint32_t site) noexcept {
   std::uintptr_t a = at - heap_base;
   const std::uintptr_t end = (at - heap_base + bytes + granule_bytes - 1) / granule_bytes * granule_bytes;
   auto* granules = reinterpret_cast<std::uint32_t*>(granule_base);
   auto* blocks = reinterpret_cast<std::uint32_t*>(block_base);
   while (a < end) {
-    if (a % block_bytes == 0 && end - a >= block_bytes) {
+    if (a >= small_bytes && a % block_bytes == 0 && end - a >= block_bytes) {
       blocks[a / block_bytes] = site;
       a += block_bytes;
       continue;

@@ -42,14 +42,14 @@ void __nvm_prof_unit(const nvm_prof_unit* unit);
 // as they were (LLVM's preserve_allcc).
 #define NVM_PROF_ACCESS __attribute__((no_caller_saved_registers))
 NVM_PROF_ACCESS void __nvm_prof_load_1(const void* p);
+NVM_PROF_ACCESS void __nvm_prof_load_2(const void* p);
 NVM_PROF_ACCESS void __nvm_prof_load_4(const void* p);
 NVM_PROF_ACCESS void __nvm_prof_load_8(const void* p);
-NVM_PROF_ACCESS void __nvm_prof_load_16(const void* p);
 NVM_PROF_ACCESS void __nvm_prof_load(const void* p, std::size_t bytes);
 NVM_PROF_ACCESS void __nvm_prof_store_1(const void* p);
+NVM_PROF_ACCESS void __nvm_prof_store_2(const void* p);
 NVM_PROF_ACCESS void __nvm_prof_store_4(const void* p);
 NVM_PROF_ACCESS void __nvm_prof_store_8(const void* p);
-NVM_PROF_ACCESS void __nvm_prof_store_16(const void* p);
 NVM_PROF_ACCESS void __nvm_prof_store(const void* p, std::size_t bytes);
 // A block: an access for each 64 bytes, wherever it begins.
 void __nvm_prof_read(const void* p, std::size_t bytes);

@@ -41,7 +41,7 @@ class locked {
 };
 
 // Sizes that have a counter of their own, so that an access adds to one; the others' bytes are added up.
-inline constexpr std::size_t counted_sizes[] = {1, 4, 8, 16};
+inline constexpr std::size_t counted_sizes[] = {1, 2, 4, 8};
 inline constexpr std::size_t size_count = std::size(counted_sizes);
 
 struct alignas(64) access_counts {
@@ -57,7 +57,7 @@ struct thread_state {
   std::uintptr_t stack_end;  // highest address of the stack
   thread_state* next;
   std::atomic<bool> in_use;
-  std::uint64_t cache[cache_lines];  // line << 1 | dirty, by the low bits of the line; 0: empty
+  std::uint32_t cache[cache_lines];  // rest of the line's number << 1 | dirty, by its low bits; 0: empty
   access_counts counts[sites_max];   // by site
 };
 

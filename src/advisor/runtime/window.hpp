@@ -1,9 +1,10 @@
 // Where a profiled program's memory lies: at fixed addresses, so that compiled code compares with constants.
 //
-//   heap_base      what malloc and its kin give out; small objects in the lower half, large ones in the upper
+//   heap_base      what malloc and its kin give out; objects of up to 16 MiB in the lower half
 //   granule_sites  for each 16 bytes of the heap the site that they belong to; 0: of no object
 //   line_bursts    for each 64 bytes the burst in which they were last stored to
-//   block_sites    for each 64 KiB the site of the one large object that has all of them; 0: look at the granules
+//   block_sites    for each 64 KiB the site of the one object of the upper half that has all of
+//                  them; 0: look at the granules
 //
 // Reserved without memory: pages come as they are touched.  Beyond lie the pools (NVM_WINDOW_BASE).
 #pragma once

@@ -9,7 +9,7 @@ define i32 @f(ptr %p, ptr %q) {
 ; CHECK-NEXT: call preserve_allcc void @__nvm_prof_load_4(ptr %p)
 ; CHECK: [[ON]]:
 ; CHECK-NEXT: load i32, ptr %p
-; CHECK: call preserve_allcc void @__nvm_prof_store(ptr %q, i64 2)
+; CHECK: call preserve_allcc void @__nvm_prof_store_2(ptr %q)
 ; CHECK: store i16 7, ptr %q
   %v = load i32, ptr %p
   store i16 7, ptr %q

@@ -371,7 +371,7 @@ class counter {
   const DataLayout& layout_;
   compiler::places places_;
   Type* word_ = nullptr;
-  static constexpr std::uint64_t sizes[] = {1, 4, 8, 16};  // that have a function of their own
+  static constexpr std::uint64_t sizes[] = {1, 2, 4, 8};  // that have a function of their own
   FunctionCallee sized_loads_[std::size(sizes)], sized_stores_[std::size(sizes)];
   FunctionCallee load_, store_, read_, write_, read_text_, write_text_, length_;
 };
