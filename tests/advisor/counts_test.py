@@ -38,6 +38,12 @@ class Counts(AdvisorTest):
         self.has(grown, objects=1, frees=1, reallocs=5, largest=400000, bytes=400000, peak_bytes=400000, stores=6,
                  written_bytes=24)
 
+    def test_of_very_large_objects_are_exact(self):
+        a = self.answer()
+        self.has(self.counts(a, "huge"), objects=1, reallocs=2, frees=1, largest=50 << 20, stores=6, loads=2,
+                 written_bytes=6, live_bytes=0)
+        self.has(self.counts(a, "huge_again"), objects=1, stores=2, loads=0)
+
     def test_name_the_call_that_made_the_library_allocate(self):
         a = self.answer()
         self.has(self.counts(a, "by_library", "strdup"), objects=1, bytes=12, frees=1)

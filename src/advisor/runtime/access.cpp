@@ -151,8 +151,8 @@ template <bool Store, std::size_t Size>
   touch_all<Store>(*s, c, a, counted_sizes[Size]);
 }
 
-// The same of one line, also of a very large object, whose place in the modelled cache has one that needs no writing.  No call
-// is made on that way.
+// The same of one line, also of a very large object, whose place in the modelled cache has one that needs no writing.
+// No call is made on that way.
 template <bool Store, std::size_t Size>
 [[gnu::noinline]] NVM_SAVES_REGISTERS void one_far(const void* p) noexcept {
   thread_state* s = mine;
@@ -182,8 +182,8 @@ template <bool Store, std::size_t Size>
   --s->left;
 }
 
-// The same where nothing has to be done but to count: in the lower half, one line, which is in the modelled cache, and for
-// a store one of this burst.  So few registers are to be saved.
+// The same where nothing has to be done but to count: in the lower half, one line, which is in the modelled cache, and
+// for a store one of this burst.  So few registers are to be saved.
 template <bool Store, std::size_t Size>
 [[gnu::always_inline]] inline void one(const void* p) noexcept {
   thread_state* s = mine;

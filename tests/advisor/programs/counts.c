@@ -84,6 +84,26 @@ static __attribute__((noinline)) void grows(void) {
   free((void *)p);
 }
 
+/* More than 16 MiB: 3 stores, at both ends and in the middle; moved, 2 more; what is smaller afterwards, 1. */
+static __attribute__((noinline)) void huge(void) {
+  const size_t mib = 1 << 20;
+  volatile char *p = malloc(20 * mib);
+  p[0] = p[10 * mib] = p[20 * mib - 1] = 1;
+  p = realloc((void *)p, 50 * mib);
+  if (p[10 * mib] != 1) abort();
+  p[40 * mib] = p[50 * mib - 1] = 1;
+  p = realloc((void *)p, 1000);
+  p[999] = p[0];
+  free((void *)p);
+}
+/* The same addresses, for another site. */
+static __attribute__((noinline)) void huge_again(void) {
+  volatile char *p = malloc(30 << 20);
+  p[25 << 20] = 1;
+  p[100] = 1;
+  free((void *)p);
+}
+
 /* The C library allocates for the call: 2 sites. */
 static __attribute__((noinline)) void by_library(void) {
   char *volatile a = strdup("eleven char");
@@ -132,6 +152,8 @@ int main(void) {
   second_caller();
   deep(10);
   grows();
+  huge();
+  huge_again();
   by_library();
   keep();
   bursts();
