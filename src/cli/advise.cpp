@@ -1,7 +1,6 @@
 // holdfast advise: which allocations of a program are worth a durable heap, and the patch that moves them there.
 #include <algorithm>
 #include <cerrno>
-#include <charconv>
 #include <cstring>
 #include <fstream>
 #include <iterator>
@@ -153,10 +152,9 @@ struct request {
 bool read_sites(std::string_view text, std::vector<std::uint32_t>& to) {
   while (!text.empty()) {
     const std::size_t end = std::min(text.find(','), text.size());
-    std::uint32_t v = 0;
-    const auto r = std::from_chars(text.data(), text.data() + end, v);
-    if (r.ec != std::errc{} || r.ptr != text.data() + end || v == 0) return false;
-    to.push_back(v);
+    const parsed_number n = parse_count(text.substr(0, end), UINT32_MAX);
+    if (!n.problem.empty() || n.value == 0) return false;
+    to.push_back(static_cast<std::uint32_t>(n.value));
     text.remove_prefix(std::min(end + 1, text.size()));
   }
   return true;

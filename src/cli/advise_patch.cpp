@@ -52,6 +52,7 @@ std::string read_all(int file) {
 // Exit code of the program, -1: it could not be run.
 int run(const std::vector<std::string>& words, std::string& output) {
   std::vector<char*> arguments;
+  arguments.reserve(words.size() + 1);
   for (const std::string& w : words) arguments.push_back(const_cast<char*>(w.c_str()));
   arguments.push_back(nullptr);
   int ends[2];

@@ -99,6 +99,32 @@ class Counts(AdvisorTest):
         self.assertTrue(all(s["counts"]["objects"] == 0 or s["path"][0]["function"] == "main"
                             for s in both[0]["sites"]), [s["path"][0] for s in both[0]["sites"]])
 
+    def test_of_a_library_that_is_loaded_later_are_there(self):
+        plugin = self.folder / "plugin.c"
+        plugin.write_text("#include <stdlib.h>\nvoid fill(void) { volatile char *p = malloc(8);\n"
+                          "  for (int k = 0; k < 8; ++k) p[k] = 0;\n  free((void *)p); }\n")
+        host = self.folder / "host.c"
+        host.write_text("#include <dlfcn.h>\nint main(int argc, char **argv) { void *h = dlopen(argv[1], RTLD_NOW);\n"
+                        "  if (h == 0) return 2;\n  ((void (*)(void))dlsym(h, \"fill\"))(); return 0; }\n")
+        library = self.compile(plugin, "-fnvm-profile", LEVEL, "-shared", "-fPIC", name="plugin.so")
+        profile, _ = self.profiled(host, LEVEL, "-ldl", arguments=[library], name="host")
+        self.has(self.counts(self.advise(profile), "fill"), objects=1, stores=8, bytes=8)
+        # In a program that is not profiled it runs, and nothing is counted: the heap is the C library's.
+        plain = self.compile(host, LEVEL, "-ldl", name="plain")
+        run([plain, library], cwd=self.folder, env={**os.environ, "HOLDFAST_PROFILE": str(self.folder / "plain.profile")})
+        self.assertEqual(self.sites_of(self.advise(self.folder / "plain.profile"), "fill"), [])
+
+    def test_of_threads_that_come_and_go_add_up(self):
+        source = self.folder / "short.c"
+        source.write_text("#include <pthread.h>\n#include <stdlib.h>\n"
+                          "static void *work(void *a) { volatile int *p = malloc(4);\n"
+                          "  for (int k = 0; k < 10; ++k) *p = k;\n  return (void *)p; }\n"
+                          "int main(void) { for (int k = 0; k < 2000; ++k) { pthread_t t; void *p;\n"
+                          "  if (pthread_create(&t, 0, work, 0) != 0) return 2;\n"
+                          "  pthread_join(t, &p); free(p); } return 0; }\n")
+        profile, _ = self.profiled(source, LEVEL, "-pthread", name="short")
+        self.has(self.counts(self.advise(profile), "work"), objects=2000, stores=20000, frees=2000, live_objects=0)
+
     def test_of_several_runs_are_merged(self):
         profile, _ = self.profiled(HERE / "programs" / "counts.c", LEVEL)
         a = self.advise(profile, profile)

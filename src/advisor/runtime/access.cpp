@@ -142,7 +142,8 @@ template <bool Store>
 template <bool Store, std::size_t Size>
 [[gnu::noinline]] NVM_SAVES_REGISTERS void one_slowly(const void* p) noexcept {
   thread_state* s = mine;
-  if (s == nullptr && (s = first_access()) == nullptr) return;
+  if (s == nullptr) s = first_access();
+  if (s == nullptr) return;
   const auto a = reinterpret_cast<std::uintptr_t>(p);
   const std::uint32_t site = site_at(a);
   if (site == site_none) return;
@@ -206,7 +207,8 @@ template <bool Store, std::size_t Size>
 template <bool Store>
 [[gnu::always_inline]] inline void one_of(const void* p, std::size_t bytes) noexcept {
   thread_state* s = mine;
-  if (s == nullptr && (s = first_access()) == nullptr) return;
+  if (s == nullptr) s = first_access();
+  if (s == nullptr) return;
   const auto a = reinterpret_cast<std::uintptr_t>(p);
   const std::uint32_t site = site_at(a);
   if (site != site_none && bytes != 0) count<Store>(*s, site, a, bytes);
@@ -215,7 +217,8 @@ template <bool Store>
 template <bool Store>
 void block(const void* p, std::size_t bytes) noexcept {
   thread_state* s = mine;
-  if (s == nullptr && (s = own_state()) == nullptr) return;
+  if (s == nullptr) s = own_state();
+  if (s == nullptr) return;
   auto a = reinterpret_cast<std::uintptr_t>(p);
   while (bytes != 0) {
     const std::uint32_t site = site_at(a);

@@ -127,7 +127,8 @@ const nvm_prof_place* innermost_place() noexcept {
 
 std::uint32_t site_of_path() noexcept {
   const thread_state* s = joined();
-  if (s == nullptr && (s = own_state()) == nullptr) return site_nowhere;
+  if (s == nullptr) s = own_state();
+  if (s == nullptr) return site_nowhere;
   const path p = path_here(*s);
   if (p.depth == 0) return site_nowhere;
   for (std::size_t k = p.hash % slots;; k = (k + 1) % slots) {

@@ -142,9 +142,12 @@ thread_state* own_state() noexcept {
   s->burst = state.bursts.fetch_add(1, std::memory_order_relaxed) + 1;
   s->left = state.burst_accesses;
   join(s);
-  // What follows may allocate, which asks for the state again.
+  // What follows may allocate, which asks for the state again and is nothing that the program does.
+  nvm_prof_frame* const top = __nvm_prof_top;
+  __nvm_prof_top = nullptr;
   s->stack_end = stack_end();
   pthread_setspecific(thread_key, s);
+  __nvm_prof_top = top;
   return s;
 }
 
