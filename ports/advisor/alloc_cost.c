@@ -16,11 +16,11 @@ static double now_ns(void) {
   return t.tv_sec * 1e9 + t.tv_nsec;
 }
 
-static void *nothing(size_t size) { return (void *)&other[size]; }
-static void no_end(void *object) { (void)object; }
+static void* nothing(size_t size) { return (void*)&other[size]; }
+static void no_end(void* object) { (void)object; }
 
-static double round_ns(void *(*make)(size_t), void (*end)(void *)) {
-  static void *there[alive];
+static double round_ns(void* (*make)(size_t), void (*end)(void*)) {
+  static void* there[alive];
   double best = 1e18;
   for (int run = 0; run < 5; ++run) {
     const double start = now_ns();
@@ -30,7 +30,7 @@ static double round_ns(void *(*make)(size_t), void (*end)(void *)) {
       for (unsigned n = 0; n < other_bytes; n += 64) ++other[n];
       there[at] = make(16 + k % 16 * 16);
       if (there[at] == NULL) abort();
-      *(volatile char *)there[at] = 1;
+      *(volatile char*)there[at] = 1;
     }
     const double ns = (now_ns() - start) / rounds;
     if (ns < best) best = ns;

@@ -34,8 +34,9 @@ fetch() {
   fi
 }
 
-[ -x "$build/bin/holdfast-cc" ] && [ -x "$build/bin/holdfast-rewrite" ] ||
-  fail "no holdfast-cc and holdfast-rewrite in $build; ./dev build release makes them" 2
+for tool in holdfast-cc holdfast-rewrite; do
+  [ -x "$build/bin/$tool" ] || fail "no $tool in $build; ./dev build release makes it" 2
+done
 if [ $# -eq 0 ]; then set -- bc bzip2 lua; fi
 for name in "$@"; do
   [ -n "${package[$name]:-}" ] || fail "no program '$name'; there are bc, bzip2, lua" 2

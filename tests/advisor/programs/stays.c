@@ -5,9 +5,9 @@
 
 int main(void) {
   NVM_PLACED_START;
-  struct nvm_pool *pool = nvm_placed_pool();
+  struct nvm_pool* pool = nvm_placed_pool();
   if (pool == NULL) return 2;
-  long *n = nvm_pool_get_root(pool);
+  long* n = nvm_pool_get_root(pool);
   if (n == NULL) {
     nvm_placed_free(nvm_placed_malloc(100)); /* gone */
     nvm_placed_strdup("left behind");

@@ -1,3 +1,4 @@
+/* clang-format off */
 /* Awkward C: macros, several calls a line, wrappers, conditional allocation, K&R, realloc of nothing. */
 #include <stdio.h>
 #include <stdlib.h>
