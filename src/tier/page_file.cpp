@@ -406,6 +406,18 @@ result<unsigned> page_file::read_ahead(page_t first, unsigned count, std::byte* 
     std::memset(to, 0, who_.page_bytes);
     return 1U;
   }
+  unsigned n = 0;
+  while (n < count && units_of(word(first + n)) != 0) {
+    const auto more = read_run(first + n, count - n, to + n * who_.page_bytes);
+    // What nobody has asked for yet can wait until it is.
+    if (!more) return n == 0 ? more.error() : result<unsigned>{n};
+    n += *more;
+  }
+  return n;
+}
+
+// As many as lie one after the other.
+result<unsigned> page_file::read_run(page_t first, unsigned count, std::byte* to) noexcept {
   const page_place start = unpack_place(word(first).place);
   std::uint64_t units = start.units();
   unsigned n = 1;
@@ -424,7 +436,6 @@ result<unsigned> page_file::read_ahead(page_t first, unsigned count, std::byte* 
     const page_place p = unpack_place(word(first + i).place);
     const status s = expand(first + i, slots + (p.unit - start.unit) * page_file_unit, to + i * who_.page_bytes);
     if (s) continue;
-    // What nobody has asked for yet can wait until it is.
     if (i == 0) return s.error();
     return i;
   }

@@ -100,7 +100,8 @@ class page_file {
   }
   // The page's bytes, checked.  errc::corrupt or io, naming the file's place and what was found there.
   [[nodiscard]] status read(page_t page, std::byte* to) noexcept;
-  // Pages that lie one after the other in the file from `first` on are read at once: how many of `count` are.
+  // The page and those after it that are no zeros: how many of `count` were read.  Those that lie one after the other in
+  // the file are one read.
   [[nodiscard]] result<unsigned> read_ahead(page_t first, unsigned count, std::byte* to) noexcept;
 
   [[nodiscard]] std::uint64_t sequence() const noexcept { return sequence_; }
@@ -132,6 +133,7 @@ class page_file {
   [[nodiscard]] status write_slots(std::span<leaving_page> pages) noexcept;
   [[nodiscard]] status write_words(std::span<leaving_page> pages) noexcept;
   [[nodiscard]] status write_batch(std::span<leaving_page> pages) noexcept;
+  [[nodiscard]] result<unsigned> read_run(page_t first, unsigned count, std::byte* to) noexcept;
   [[nodiscard]] status expand(page_t page, const std::byte* slot, std::byte* to) noexcept;
   [[nodiscard]] codec* codec_of(layout::page_coding coding) noexcept;
 

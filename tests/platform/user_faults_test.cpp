@@ -73,6 +73,64 @@ TEST(unshown_pages, are_put_right_before_a_thread_sees_them) {
   close(file);
 }
 
+// Holes of a file in memory are brought, stores to what was brought protected wait, also when the mapping has lost
+// sight of it in between, and what the file gives back is asked for again.
+TEST(swapped_pages, are_brought_when_they_are_missing_and_say_when_they_are_stored_to) {
+  auto taken = slot::take(window_base, bytes);
+  ASSERT_TRUE(taken) << last_message();
+  const int descriptor = memfd_create("swapped", MFD_CLOEXEC);
+  ASSERT_GE(descriptor, 0);
+  ASSERT_EQ(ftruncate(descriptor, bytes), 0);
+  ASSERT_TRUE(taken->map_shared(descriptor, bytes, 4096)) << last_message();
+  std::byte* const base = taken->base();
+  base[0] = std::byte{1};  // accessible before
+  {
+    auto faults = user_faults::open_swapped(base + 4096, bytes - 4096, true);
+    if (!faults) GTEST_SKIP() << last_message();
+    ASSERT_TRUE(taken->show(bytes)) << last_message();
+    std::atomic<unsigned> missing{0}, stored{0};
+    std::thread answering{[&] {
+      std::array<user_faults::fault, 4> waiting;
+      const std::vector<std::byte> contents(2 * 4096, std::byte{7});
+      while (const std::size_t n = faults->wait(waiting)) {
+        for (std::size_t i = 0; i < n; ++i) {
+          if (waiting[i].is_there) {
+            ++stored;
+            faults->unprotect(waiting[i].page, 1);
+          } else {
+            ++missing;
+            EXPECT_EQ(faults->install(waiting[i].page, contents.data(), 2, !waiting[i].to_store),
+                      user_faults::outcome::installed);
+          }
+        }
+      }
+    }};
+    EXPECT_EQ(base[4096], std::byte{7});
+    EXPECT_EQ(base[2 * 4096 + 5], std::byte{7});  // came along
+    EXPECT_EQ(missing, 1U);
+    ASSERT_TRUE(drop_private_pages(base + 4096, 4096));
+    base[4096] = std::byte{8};
+    EXPECT_EQ(stored, 1U);
+    base[4096] = std::byte{9};
+    EXPECT_EQ(stored, 1U);
+    base[4 * 4096] = std::byte{3};  // missing, to be stored to
+    EXPECT_EQ(missing, 2U);
+    EXPECT_EQ(stored, 1U);
+    ASSERT_TRUE(faults->protect(base + 4096, 1));
+    base[4096] = std::byte{10};
+    EXPECT_EQ(stored, 2U);
+    ASSERT_EQ(fallocate(descriptor, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, 4096, 4096), 0);
+    EXPECT_EQ(faults->install_zeros(base + 8 * 4096, 2), user_faults::outcome::installed);
+    EXPECT_EQ(base[9 * 4096], std::byte{0});
+    EXPECT_EQ(missing, 2U);
+    faults->stop();
+    answering.join();
+  }
+  EXPECT_EQ(base[4096], std::byte{0});  // a hole is one again
+  EXPECT_EQ(base[2 * 4096], std::byte{7});
+  close(descriptor);
+}
+
 // A file on a disk is none in memory, and its mapping stays as it was.
 TEST(unshown_pages, need_a_file_in_memory) {
   auto taken = slot::take(window_base, bytes);
