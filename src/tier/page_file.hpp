@@ -100,8 +100,8 @@ class page_file {
   }
   // The page's bytes, checked.  errc::corrupt or io, naming the file's place and what was found there.
   [[nodiscard]] status read(page_t page, std::byte* to) noexcept;
-  // The page and those after it that are no zeros: how many of `count` were read.  Those that lie one after the other in
-  // the file are one read.
+  // The page and those after it that are no zeros: how many of `count` were read.  Those that lie one after the other
+  // in the file are one read.
   [[nodiscard]] result<unsigned> read_ahead(page_t first, unsigned count, std::byte* to) noexcept;
 
   [[nodiscard]] std::uint64_t sequence() const noexcept { return sequence_; }

@@ -410,7 +410,8 @@ void swapper::choose(batch& b, unsigned wanted) noexcept {
   b.given_back.clear();
   const std::lock_guard guard{lock_};
   if (leaving_stopped_) return;
-  const bool writes = slow_->failed() ? false : refused_rounds_ == 0 || --refused_rounds_ == 0;
+  if (refused_rounds_ != 0) --refused_rounds_;
+  const bool writes = !slow_->failed() && refused_rounds_ == 0;
   while (b.dropped.size() + b.chosen.size() < wanted && b.aside.size() < batch_max) {
     const page_t page = policy_->victim(*this);
     if (page == no_page) break;
