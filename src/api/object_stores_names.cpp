@@ -18,7 +18,7 @@ namespace {
 
 constexpr unsigned clusters_of_a_batch = 64;
 // How long a drop waits for a place, which transactions of other threads may keep.
-constexpr std::uint64_t patience_ns = 1'000'000'000;
+constexpr std::uint64_t drop_patience_ns = 1'000'000'000;
 
 }  // namespace
 
@@ -230,7 +230,7 @@ status object_stores::set_quota(const char* name, std::uint64_t bytes) {
 // Takes a name from a store by f(lsn, page of a store that is dying from then on), which has the lock.
 template <class F>
 status object_stores::take_name(F&& f, std::uint64_t& dying) {
-  const std::uint64_t until = platform::monotonic_ns() + patience_ns;
+  const std::uint64_t until = platform::monotonic_ns() + drop_patience_ns;
   for (;;) {
     lsn_t lsn = 0;
     status s;

@@ -8,7 +8,7 @@ from cli_testing import GOOD, MEDIA, USAGE, PoolTest, main, run
 
 class Store(PoolTest):
     def pool(self, medium="shm"):
-        path = self.path(f"stores-{medium}")
+        path = self.path(medium)
         self.answer("create", path, "--size", "8M", "--medium", medium)
         return path
 

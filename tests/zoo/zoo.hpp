@@ -73,6 +73,7 @@ std::span<const entry> lifecycle_entries();    // E: creation, opening, upgrades
 std::span<const entry> file_entries();         // F: files, mappings, time
 std::span<const entry> device_entries();       // F: devices that fail, lie, or are full
 std::span<const entry> store_entries();        // F: object stores, their clusters and lists
+std::span<const entry> names_entries();        // F: names of object stores
 std::span<const entry> tier_entries();         // F: pages that leave for a second file
 
 template <class T>
