@@ -33,7 +33,7 @@ class open_transaction {
   [[nodiscard]] virtual result<std::uint64_t> allocate(std::uint32_t type, std::uint64_t bytes) noexcept = 0;
   // The same in an attached store; release() frees it like any other.  Beside the errors of allocate(): errc::no_space
   // where the store's quota is used up, with what it has and may have; read_only.  A request that does not fit the
-  // store's pages makes it grow, at once and whatever becomes of the transaction: two fences in place, three by a
+  // store's pages makes it grow, at once and whatever becomes of the transaction: one fence in place, three by a
   // cluster.
   [[nodiscard]] virtual result<std::uint64_t> allocate_in(open_store& /*store*/, std::uint32_t /*type*/,
                                                           std::uint64_t /*bytes*/) noexcept {

@@ -1,10 +1,9 @@
 // Object stores in the space of a pool: clusters, growth, shrinking, attaching; and what replays must not touch.
 #include <random>
 #include <set>
-#include <thread>
 
 #include "space/mend.hpp"
-#include "test_pool.hpp"
+#include "store_testing.hpp"
 
 namespace nvm::testing {
 namespace {
@@ -13,50 +12,6 @@ using layout::cluster_header;
 using layout::object_layout;
 
 constexpr std::uint64_t page_bytes = 4096;
-
-// A store page that a transaction of `lane` makes, as the layers above do it; its offset.
-std::uint64_t make_store(test_pool& pool, std::uint32_t number, std::uint64_t quota_pages = 0, unsigned lane = 0) {
-  auto r = pool->reserve_cluster(lane, 1);
-  EXPECT_TRUE(r) << last_message();
-  const geometry g = pool.sizes();
-  cluster c{.page = g.page_of(r->offset), .pages = 1, .header_pages = 1, .number = number, .first = true};
-  c.room = layout::cluster_room_for(1, 1, g.page_shift);
-  write_cluster_header(pool.base(), g, c);
-  const std::uint64_t at = r->offset + offsetof(cluster_header, quota_pages);
-  const std::uint64_t word = seal_word(quota_pages, word_seed(at));
-  std::memcpy(pool.base() + at, &word, sizeof word);
-  const std::uint64_t generation = pool.lanes().commit(lane, {r->set});
-  pool->committed(*r, lane, generation);
-  return r->offset;
-}
-
-open_store& attach(test_pool& pool, std::uint64_t page, bool read_only = false) {
-  const auto s = pool->attach(page, read_only);
-  EXPECT_TRUE(s) << last_message();
-  return **s;
-}
-
-// One object in a store, committed; its offset, or an error.
-result<std::uint64_t> put_in(test_pool& pool, open_store& store, std::uint64_t bytes, unsigned lane = 0,
-                             object_layout l = object_layout::raw) {
-  auto r = pool->reserve_in(store, lane, bytes, l);
-  if (!r) return r.error();
-  if (l == object_layout::typed) {
-    const auto h = layout::make_object_header(bytes - sizeof(layout::object_header), 7, r->offset);
-    std::memcpy(pool.base() + r->offset, &h, sizeof h);
-  }
-  const std::uint64_t generation = pool.lanes().commit(lane, {r->set});
-  pool->committed(*r, lane, generation);
-  return r->offset;
-}
-
-space_summary summary_of(test_pool& pool) {
-  space_summary s;
-  EXPECT_TRUE(pool.check(&s));
-  EXPECT_EQ(s.pages, s.free_pages + s.run_pages + s.log_pages + s.fine_extents + 8 * s.coarse_extents +
-                         s.structure_pages + s.cluster_pages + s.damaged_pages);
-  return s;
-}
 
 // Every order of lanes gives the same pool, whose stores are sound.
 void expect_stores_survive_replay(const test_pool& pool, unsigned lanes) {
@@ -332,67 +287,6 @@ TEST(stores, survive_every_replay) {
     EXPECT_EQ(found, expected) << "seed " << seed;
     summary_of(pool);
   }
-}
-
-// Threads allocate and free in two stores while a third comes and goes; another looks for objects everywhere.
-TEST(stores, are_used_by_threads_while_others_come_and_go) {
-  constexpr unsigned workers = 3;
-  constexpr int steps = 1500;
-  test_pool pool{test_geometry(4096, 4096, workers + 2)};
-  ASSERT_TRUE(pool.boot());
-  open_store* const busy[2] = {&attach(pool, make_store(pool, 1)), &attach(pool, make_store(pool, 2))};
-  const std::uint64_t guest_page = make_store(pool, 3);
-  std::vector<std::uint64_t> left[workers + 1];
-  std::atomic<bool> done{false};
-  std::vector<std::thread> threads;
-  for (unsigned lane = 0; lane < workers; ++lane) {
-    threads.emplace_back([&, lane] {
-      std::mt19937_64 random{lane + 1};
-      auto& mine = left[lane];
-      for (int i = 0; i < steps; ++i) {
-        if (mine.size() < 8 || random() % 2 == 0) {
-          const std::uint64_t bytes = random() % 16 == 0 ? random() % 40'000 + 1 : random() % 700 + 1;
-          const auto at = put_in(pool, *busy[random() % 2], bytes, lane);
-          ASSERT_TRUE(at) << last_message();
-          mine.push_back(*at);
-        } else {
-          std::swap(mine[random() % mine.size()], mine.back());
-          ASSERT_TRUE(drop(pool, mine.back(), lane)) << last_message();
-          mine.pop_back();
-        }
-        if (i % 300 == 299) (void)pool->trim(*busy[lane % 2]);
-      }
-    });
-  }
-  threads.emplace_back([&] {
-    auto& mine = left[workers];
-    for (int i = 0; i < 60; ++i) {
-      open_store& guest = attach(pool, guest_page);
-      for (int k = 0; k < 5; ++k) mine.push_back(*put_in(pool, guest, 50 + 1000 * k, workers));
-      while (mine.size() > 12) {
-        ASSERT_TRUE(drop(pool, mine.back(), workers)) << last_message();
-        mine.pop_back();
-      }
-      (void)pool->trim(guest);
-      ASSERT_TRUE(pool->detach(guest)) << last_message();
-    }
-  });
-  std::thread looking{[&] {
-    std::mt19937_64 random{99};
-    while (!done) {
-      const std::uint64_t at = pool.sizes().page_offset(random() % 4096) + random() % 4096;
-      (void)pool->find_around(at, object_layout::raw);
-    }
-  }};
-  for (std::thread& t : threads) t.join();
-  done = true;
-  looking.join();
-  std::set<std::uint64_t> expected;
-  for (const auto& list : left) expected.insert(list.begin(), list.end());
-  std::set<std::uint64_t> found;
-  for (const auto& [at, bytes] : pool.objects()) found.insert(at);
-  EXPECT_EQ(found, expected);
-  summary_of(pool);
 }
 
 // ---- damage --------------------------------------------------------------------------------------------------------
