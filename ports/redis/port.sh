@@ -122,7 +122,7 @@ done
 REDIS_POOL=/dev/shm/redis-suite.\$\$ exec "$work/durable/src/redis-server.durable" "\$@"
 WRAPPER
   chmod +x "$work/durable/src/redis-server"
-  # A replica, a rewritten file and a snapshot in the background need a child.
+  # A replica, a file that is rewritten or read again, and a snapshot in the background are not to be had.
   check durable suite-pool --tags "-needs:repl -aofrw" --skipfile "$here/skipped-on-a-pool"
   mv "$work/durable/src/redis-server.durable" "$work/durable/src/redis-server"
   rm -f /dev/shm/redis-suite.*

@@ -234,25 +234,27 @@ status object_stores::take_name(F&& f, std::uint64_t& dying) {
   for (;;) {
     lsn_t lsn = 0;
     status s;
+    bool lacked = false;  // a place, and not a store that is attached
     {
       const taking taken{lock_};
       close_what_has_ended();
       s = f(lsn, dying);
+      lacked = s.error() == errc::busy && lacks_places();
       if (s && dying != 0) {
         forget_closing(dying);
         drops_left_ = true;
       }
     }
     if (s) return wait(lsn);
-    // No place for another dying store: others go on as soon as transactions have ended that knew them.
-    if (s.error() != errc::busy || !lacks_places() || platform::monotonic_ns() > until) return s;
+    // Others go on as soon as transactions have ended that knew the dying ones.
+    if (!lacked || platform::monotonic_ns() > until) return s;
     if (status finished = finish_drops(); !finished) return finished;
-    if (lacks_places()) std::this_thread::sleep_for(std::chrono::microseconds{200});
+    std::this_thread::sleep_for(std::chrono::microseconds{200});
   }
 }
 
+// The lock is held.
 bool object_stores::lacks_places() {
-  const taking taken{lock_};
   if (!catalogue_) return false;
   unsigned free = 0;
   stores::names_reader m{bytes()};

@@ -207,8 +207,8 @@ status start_references_and_stores(nvm_pool* pool, std::uint32_t collect) noexce
   if (status s = start_references(pool, collect); !s) return s;
   // Where references are counted, counts in objects of any store change when transactions long over are settled; a
   // relocation that goes on in the background looks at all pages, and so does what swaps them.
-  pool->stores_can_be_protected =
-      pool->references == nullptr && relocation_of(pool).pages_left == 0 && pool->tier == nullptr;
+  const bool swaps = pool->tier != nullptr && pool->tier->exists();
+  pool->stores_can_be_protected = pool->references == nullptr && relocation_of(pool).pages_left == 0 && !swaps;
   return object_stores::begin(pool);
 }
 
@@ -248,6 +248,14 @@ status ready_contents(nvm_pool& pool, const nvm_pool_options& o) noexcept {
   return met;
 }
 
+// False: no memory, and `tier` is as it was.
+bool keep_tier(nvm_pool& pool, std::unique_ptr<tier::pool_tier>& tier) noexcept try {
+  if (tier != nullptr) pool.tier = std::move(tier);
+  return true;
+} catch (const std::bad_alloc&) {
+  return false;
+}
+
 // Opens the engine of a pool whose file is open.  On failure a file that was just created is removed.
 NVM_POOL* finish_open(pool_file::pointer file, const nvm_pool_options& o, log_run run, std::uint64_t since_ns,
                       bool created, std::unique_ptr<tier::pool_tier>& tier) noexcept {
@@ -271,25 +279,21 @@ NVM_POOL* finish_open(pool_file::pointer file, const nvm_pool_options& o, log_ru
   pool->number = next_number();
   pool->checked = ::secure_getenv("NVM_CHECK") != nullptr;
   pool->replayed_records = run.state.records;
-  auto e = make_engine(*file, o, std::move(run));
-  // Whatever recovery has made of zeros in place of lost pages.
-  if (status s = file->intact(); !s) {
-    if (e) e->reset();
-    delete pool;
-    return give_up(s.error());
-  }
-  if (!e) {
-    delete pool;
-    return give_up(about(file->path(), e.error()));
-  }
-  pool->engine = std::move(*e);
-  if (status s = engines::check_names(*file); !s) {
+  const auto drop = [&](errc code) noexcept {
     pool->engine.reset();
     delete pool;
-    return give_up(about(file->path(), s.error()));
+    return give_up(code);
+  };
+  auto e = make_engine(*file, o, std::move(run));
+  if (e) pool->engine = std::move(*e);
+  // Whatever recovery has made of zeros in place of lost pages.
+  if (status s = file->intact(); !s) return drop(s.error());
+  if (!e) return drop(about(file->path(), e.error()));
+  if (status s = engines::check_names(*file); !s) return drop(about(file->path(), s.error()));
+  if (!keep_tier(*pool, tier)) {
+    return drop(fail(errc::no_memory, "no volatile memory for the second file of %s", file->path()));
   }
   pool->lanes->lanes = pool->engine.get();
-  pool->tier = std::move(tier);
   pool->file = std::move(file);
   pool->file->set_owner(pool);
   pool->barriers.ready();

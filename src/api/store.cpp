@@ -69,7 +69,7 @@ result<void*> allocate(nvm_store* s, std::uint32_t type, std::uint64_t bytes) no
   }
   open_transaction& t = *e->transaction;
   const auto payload = t.allocate_in(*s->of, type, bytes);
-  if (status ok = if_intact(s->pool, payload ? status{} : status{payload.error()}); !ok) {
+  if (status ok = nvm::api::if_intact(s->pool, payload ? status{} : status{payload.error()}); !ok) {
     t.doom(ok.error());
     return ok.error();
   }

@@ -105,7 +105,8 @@ struct alignas(line_bytes) arena {
   biased_lock lock;
   std::int64_t slot_bytes_used = 0;  // a sum over all arenas makes sense, one alone need not: extents wander
   std::array<slot_buckets, slot_sets> sets;
-  bool read_only = false;  // of a store that is attached so
+  bool read_only = false;        // of a store that is attached so
+  arena* made_before = nullptr;  // in the list of all of a pool
 };
 
 // Gives up, at the end of a scope, an arena that is locked.

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <new>
+#include <utility>
 
 namespace nvm {
 
@@ -32,9 +33,7 @@ space_index::space_index(std::byte* base, const geometry& g) noexcept
 }
 
 space_index::~space_index() {
-  if (!arenas_.exists()) return;
-  for (unsigned i = 0; i <= arena_count_; ++i) delete existing_arena(i);
-  for (unsigned i = 1; stores.exists() && i <= stores.used(); ++i) delete existing_arena(arena_count_ + i);
+  for (arena* a = made_.load(std::memory_order_relaxed); a != nullptr;) delete std::exchange(a, a->made_before);
 }
 
 status space_index::exists() const noexcept {
@@ -126,6 +125,10 @@ arena* space_index::arena_at(unsigned number) noexcept {
   std::uint64_t found = 0;
   if (arenas_[number].compare_exchange_strong(found, reinterpret_cast<std::uintptr_t>(made), std::memory_order_acq_rel,
                                               std::memory_order_acquire)) {
+    made->made_before = made_.load(std::memory_order_relaxed);
+    // relaxed: read by the destructor alone.
+    while (!made_.compare_exchange_weak(made->made_before, made, std::memory_order_relaxed)) {
+    }
     return made;
   }
   delete made;

@@ -148,7 +148,9 @@ class space_index {
   layout::extent_shape fine_, coarse_;
   extent_pool fine_pool_, coarse_pool_;
   unsigned arena_count_;
-  sparse_array<std::uint64_t> arenas_;                  // pointers
+  sparse_array<std::uint64_t> arenas_;  // pointers
+  // All of them: who looks for leaks sees none in the table.
+  std::atomic<arena*> made_{nullptr};
   std::atomic<std::uint64_t> cursors_[slot_sets] = {};  // next chunk to walk
   std::atomic<std::uint64_t> unindexed_{0};
   std::atomic<std::uint64_t> quarantined_{0};

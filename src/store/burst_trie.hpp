@@ -110,7 +110,7 @@ class trie_walk {
       if (order < 0) return {};  // all below come before the bound
       tight = order == 0 && n->prefix.size() <= bound.size();
     }
-    std::memcpy(name_ + begin, n->prefix.data(), n->prefix.size());
+    n->prefix.copy(name_ + begin, n->prefix.size());
     // Where the bound ends here, everything below comes after it.
     const bool at_bound = tight && length == from_.size();
     if (n->head.has_value != 0 && (!tight || (at_bound && inclusive_)))

@@ -350,7 +350,7 @@ struct gathered {
     if (count == most || bytes + n > memory.size() || n > layout::store_name_bytes_max) return false;
     char* const to = memory.data() + bytes;
     for (std::uint64_t done = 0; const std::string_view part : {prefix, byte, text}) {
-      std::memcpy(to + done, part.data(), part.size());
+      part.copy(to + done, part.size());
       done += part.size();
     }
     all[count++] = {to, n, value};
@@ -403,9 +403,9 @@ template <trie_writes M>
   std::array<char, layout::store_name_bytes_max> prefix;
   const std::size_t bytes = n.prefix.size() + 1 + lower->prefix.size();
   if (bytes > prefix.size()) return damaged_names("the length of a name", n.place);
-  std::memcpy(prefix.data(), n.prefix.data(), n.prefix.size());
+  n.prefix.copy(prefix.data(), n.prefix.size());
   prefix[n.prefix.size()] = static_cast<char>(to.bytes[0]);
-  std::memcpy(prefix.data() + n.prefix.size() + 1, lower->prefix.data(), lower->prefix.size());
+  lower->prefix.copy(prefix.data() + n.prefix.size() + 1, lower->prefix.size());
   inner_links below;
   if (status s = read_links(m, *lower, below); !s) return s.error();
   const auto made = make_inner(m, {{prefix.data(), bytes}, lower->head.has_value != 0, lower->head.value}, below);

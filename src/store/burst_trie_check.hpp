@@ -87,7 +87,7 @@ class trie_checker {
     const std::uint64_t end = length + n->prefix.size();
     if (end > sizeof name_ || (end == sizeof name_ && n->head.children != 0))
       return told(place, "the length of a name");
-    std::memcpy(name_ + length, n->prefix.data(), n->prefix.size());
+    n->prefix.copy(name_ + length, n->prefix.size());
     const std::byte* const padding = reinterpret_cast<const std::byte*>(n->prefix.data());
     if (!all_zero(padding, n->prefix.size(), round_up(n->prefix.size(), 8)))
       told(place, "bytes of a node that nobody uses");

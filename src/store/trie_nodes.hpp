@@ -227,7 +227,7 @@ inline std::uint64_t build_container(std::span<const trie_text> all, std::uint64
   std::uint64_t end = 0;
   for (std::size_t i = 0; i < all.size(); ++i) {
     const std::string_view text = all[i].view(from);
-    std::memcpy(texts + end, text.data(), text.size());
+    if (!text.empty()) std::memcpy(texts + end, text.data(), text.size());
     end += text.size();
     const auto stored = static_cast<std::uint16_t>(end);
     std::memcpy(image + sizeof h + 2 * i, &stored, sizeof stored);
@@ -301,7 +301,7 @@ inline std::uint64_t build_inner(const inner_text& text, const inner_links& to, 
   const std::uint64_t words = layout::trie_words_at(text.prefix.size());
   std::memset(image, 0, words + 8 * std::uint64_t{room});
   std::memcpy(image, &h, sizeof h);
-  std::memcpy(image + sizeof h, text.prefix.data(), text.prefix.size());
+  if (!text.prefix.empty()) std::memcpy(image + sizeof h, text.prefix.data(), text.prefix.size());
   h.check = inner_check(image, h.prefix_bytes, place);
   std::memcpy(image, &h.check, sizeof h.check);
   for (unsigned i = 0; i < to.count; ++i) {

@@ -17,8 +17,8 @@ from cli_testing import GOOD, INTERNAL, MEDIA, NEGATIVE, UNAVAILABLE, USAGE, Lay
 
 PROFILE = pathlib.Path(__file__).parent / "example.profile"
 STORE_LOG = pathlib.Path(__file__).parent.parent / "crash_test/pmemcheck/ring_missing_flush.log"
-COMMANDS = ["create", "info", "check", "doctor", "repair", "relocate", "dump", "types", "gc", "kv", "lf", "regions", "bench",
-            "crash-test", "advise", "completion", "manual", "help", "version"]
+COMMANDS = ["create", "info", "check", "doctor", "repair", "relocate", "dump", "types", "gc", "kv", "lf", "regions", "store",
+            "tier", "bench", "crash-test", "advise", "completion", "manual", "help", "version"]
 
 
 def described(command):
@@ -168,6 +168,18 @@ class Json(PoolTest):
                 ("regions", "get", path, "s", "1"), ("regions", "get", path, "s", "1", "--base64"),
                 ("regions", "del", path, "s", "2"), ("regions", "drop", path, "s")]
 
+    def store_lines(self, medium):
+        path = self.path(medium, "object-stores.nvm")
+        self.answer("create", path, "--size", "4M", "--medium", medium)
+        return [("store", "create", path, "s"), ("store", "ls", path), ("store", "stat", path, "s"),
+                ("store", "chmod", path, "s", "640"), ("store", "chown", path, "s", f":{os.getegid()}"),
+                ("store", "du", path), ("store", "mv", path, "s", "t"), ("store", "rm", path, "t")]
+
+    def tier_lines(self):
+        path = self.path("shm", f"tiered-{len(os.listdir(self.path('shm').parent))}.nvm")
+        self.answer("create", path, "--size", "4M", "--tier", self.path("ssd", f"{path.name}.second"), "--fast", "1M")
+        return [("tier", "stat", path)]
+
     def with_damaged_entries(self, medium):
         """A pool with a store in which an entry with a key of text is damaged, and one with a key of other bytes."""
         path = self.path(medium, "entries.nvm")
@@ -219,6 +231,8 @@ class Json(PoolTest):
                     "kv": self.kv_lines(medium),
                     "lf": self.lf_lines(medium),
                     "regions": regions,
+                    "store": self.store_lines(medium),
+                    "tier": self.tier_lines(),
                     "bench": [("bench", path.parent, "--medium", medium, "--seconds", "0.01")],
                     "crash-test": [("crash-test", "--pmemcheck", STORE_LOG, "--check", "false", "--budget", "1")],
                     "advise": [("advise", PROFILE), ("advise", "--show-costs")],

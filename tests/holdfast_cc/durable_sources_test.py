@@ -16,6 +16,7 @@ OTHERS = {
     r"nvm_store_(attach|find|of)": "a handle",
     r"nvm_stm_malloc": "volatile memory",
     r"nvm_malloc\w*": "durable or not, as the scope says",
+    r"nvm_placed_\w*": "ordinary memory where the store is off",
     r"nvm_stm_load_pointer|nvm_itm_\w*root": "what it points to may be volatile",
     r"nvm_describe\w*": "a handle",
 }
@@ -37,9 +38,9 @@ def declared(clang, include):
 
 def call(name, result, parameters):
     if result.endswith("*"):
-        arguments = ", ".join(f"({p})0" for p in parameters if p != "void")
+        arguments = ", ".join(f"({p}){{0}}" for p in parameters if p != "void")
         return f"vendor_fill((void *){name}({arguments}));"
-    arguments = ", ".join("&given" if p.endswith("**") else f"({p})0" for p in parameters)
+    arguments = ", ".join("&given" if p.endswith("**") else f"({p}){{0}}" for p in parameters)
     return f"void *given; {name}({arguments}); vendor_fill(given);"
 
 

@@ -14,6 +14,15 @@
 namespace nvm::tier {
 namespace {
 
+template <class Pages>
+void change(Pages& pages, typename Pages::key_type page, bool to_be_there) {
+  if (to_be_there) {
+    pages.insert(page);
+  } else {
+    pages.erase(page);
+  }
+}
+
 constexpr std::uint64_t pages_in_all = 256;
 
 // Pages that are dirty or referenced as a test says.
@@ -174,8 +183,8 @@ TYPED_TEST(policy_beside_model, names_the_same_victims_over_random_traces) {
           }
           break;
         case 5:
-          random() % 2 == 0 ? host.dirty_pages.insert(page).second : host.dirty_pages.erase(page) != 0;
-          random() % 2 == 0 ? host.referenced_pages.insert(page).second : host.referenced_pages.erase(page) != 0;
+          change(host.dirty_pages, page, random() % 2 == 0);
+          change(host.referenced_pages, page, random() % 2 == 0);
           break;
         case 6:
           if (random() % 4 == 0 && present.erase(page) != 0) {
