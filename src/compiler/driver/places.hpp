@@ -7,9 +7,9 @@
 namespace nvm::compiler::driver {
 
 struct places {
-  std::string front_plugin;   // of Clang's front end
-  std::string plugin;         // of its optimizer
-  std::string record_plugin;  // of its optimizer, for -fnvm-record
+  std::string front_plugin;    // of Clang's front end
+  std::string plugin;          // of its optimizer
+  std::string record_plugin;   // of its optimizer, for -fnvm-record
   std::string profile_plugin;  // of its optimizer, for -fnvm-profile
   std::string libc_table;
   std::string headers;
