@@ -9,6 +9,7 @@
 // Threads: any; a mutex.  `any()` is asked by each commit, and is a load.
 #pragma once
 
+#include <algorithm>
 #include <atomic>
 #include <cstdint>
 #include <mutex>
@@ -48,10 +49,12 @@ class late_frees {
   }
 
   // Takes those out that a transaction on this lane may free now; `count_max` at a time, so that a commit does not
-  // become long.
+  // become long.  May throw std::bad_alloc; then all of them wait as before.
   [[nodiscard]] std::vector<object> take(const engines::engine& e, unsigned lane, std::size_t count_max) {
     std::vector<object> taken;
     const std::lock_guard guard{lock_};
+    // Before anything moves: one without the transactions that it waits for would be freed too early.
+    taken.reserve(std::min(waiting_.size(), count_max));
     std::size_t kept = 0;
     for (std::size_t i = 0; i < waiting_.size(); ++i) {
       object& o = waiting_[i];
