@@ -18,6 +18,17 @@ inline constexpr page_t no_page = ~page_t{0};
 
 template <unsigned Queues>
 class page_queues {
+  struct place {
+    page_t older = 0;  // page number + 1; 0: none
+    page_t newer = 0;
+    std::uint8_t queue = 0;
+    std::uint8_t mark = 0;
+  };
+  struct ends {
+    page_t oldest = 0, newest = 0;  // page number + 1
+    std::uint64_t size = 0;
+  };
+
  public:
   // Of pages 0 to `pages` - 1.  exists() says whether there was memory.
   explicit page_queues(std::uint64_t pages) noexcept : memory_{pages * sizeof(place)} {}
@@ -31,26 +42,10 @@ class page_queues {
   [[nodiscard]] page_t newer_than(page_t page) const noexcept { return at(page).newer - 1; }
 
   void push_newest(unsigned queue, page_t page) noexcept {
-    ends& e = ends_[queue];
-    place& p = at(page);
-    NVM_ASSERT(p.queue == 0);
-    p.queue = static_cast<std::uint8_t>(queue + 1);
-    p.older = e.newest;
-    p.newer = 0;
-    (e.newest != 0 ? at(e.newest - 1).newer : e.oldest) = page + 1;
-    e.newest = page + 1;
-    ++e.size;
+    push<&place::older, &place::newer, &ends::newest, &ends::oldest>(queue, page);
   }
   void push_oldest(unsigned queue, page_t page) noexcept {
-    ends& e = ends_[queue];
-    place& p = at(page);
-    NVM_ASSERT(p.queue == 0);
-    p.queue = static_cast<std::uint8_t>(queue + 1);
-    p.newer = e.oldest;
-    p.older = 0;
-    (e.oldest != 0 ? at(e.oldest - 1).older : e.newest) = page + 1;
-    e.oldest = page + 1;
-    ++e.size;
+    push<&place::newer, &place::older, &ends::oldest, &ends::newest>(queue, page);
   }
   // Of whatever queue it is in, if it is in one.
   void remove(page_t page) noexcept {
@@ -66,16 +61,19 @@ class page_queues {
   [[nodiscard]] std::uint8_t& mark(page_t page) noexcept { return at(page).mark; }
 
  private:
-  struct place {
-    page_t older = 0;  // page number + 1; 0: none
-    page_t newer = 0;
-    std::uint8_t queue = 0;
-    std::uint8_t mark = 0;
-  };
-  struct ends {
-    page_t oldest = 0, newest = 0;  // page number + 1
-    std::uint64_t size = 0;
-  };
+  // At one end: its neighbour is `Inward`, and none is `Outward`.
+  template <page_t place::* Inward, page_t place::* Outward, page_t ends::* End, page_t ends::* OtherEnd>
+  void push(unsigned queue, page_t page) noexcept {
+    ends& e = ends_[queue];
+    place& p = at(page);
+    NVM_ASSERT(p.queue == 0);
+    p.queue = static_cast<std::uint8_t>(queue + 1);
+    p.*Inward = e.*End;
+    p.*Outward = 0;
+    (e.*End != 0 ? at(e.*End - 1).*Outward : e.*OtherEnd) = page + 1;
+    e.*End = page + 1;
+    ++e.size;
+  }
   [[nodiscard]] place& at(page_t page) noexcept { return static_cast<place*>(memory_.data())[page]; }
   [[nodiscard]] const place& at(page_t page) const noexcept { return static_cast<const place*>(memory_.data())[page]; }
 

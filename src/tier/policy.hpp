@@ -72,102 +72,80 @@ concept policy = std::constructible_from<P, std::uint64_t> && requires(P& p, pag
   { p.size() } noexcept -> std::same_as<std::uint64_t>;
 };
 
-class fifo {
+// Pages in one queue, the newest first.
+class one_queue {
+ public:
+  explicit one_queue(std::uint64_t pages) noexcept : queues_{pages} {}
+  [[nodiscard]] bool exists() const noexcept { return queues_.exists(); }
+  void came(page_t page) noexcept { queues_.push_newest(0, page); }
+  void gone(page_t page) noexcept { queues_.remove(page); }
+  [[nodiscard]] std::uint64_t size() const noexcept { return queues_.size(0); }
+
+ protected:
+  void make_newest(page_t page) noexcept {
+    if (queues_.queue_of(page) == 0) return;
+    queues_.remove(page);
+    queues_.push_newest(0, page);
+  }
+  // A page of the queue, or none.
+  page_t take(page_t page) noexcept {
+    if (page != no_page) queues_.remove(page);
+    return page;
+  }
+  page_t take_oldest() noexcept { return take(queues_.oldest(0)); }
+
+  page_queues<1> queues_;
+};
+
+class fifo : public one_queue {
  public:
   static constexpr const char* name = "fifo";
-  explicit fifo(std::uint64_t pages) noexcept : queues_{pages} {}
-  [[nodiscard]] bool exists() const noexcept { return queues_.exists(); }
-  void came(page_t page) noexcept { queues_.push_newest(0, page); }
+  using one_queue::one_queue;
   void used(page_t) noexcept {}
-  void gone(page_t page) noexcept { queues_.remove(page); }
-  [[nodiscard]] page_t victim(page_host&) noexcept {
-    const page_t oldest = queues_.oldest(0);
-    if (oldest != no_page) queues_.remove(oldest);
-    return oldest;
-  }
-  [[nodiscard]] std::uint64_t size() const noexcept { return queues_.size(0); }
-
- private:
-  page_queues<1> queues_;
+  [[nodiscard]] page_t victim(page_host&) noexcept { return take_oldest(); }
 };
 
-class lru {
+class lru : public one_queue {
  public:
   static constexpr const char* name = "lru";
-  explicit lru(std::uint64_t pages) noexcept : queues_{pages} {}
-  [[nodiscard]] bool exists() const noexcept { return queues_.exists(); }
-  void came(page_t page) noexcept { queues_.push_newest(0, page); }
-  void used(page_t page) noexcept {
-    if (queues_.queue_of(page) == 0) return;
-    queues_.remove(page);
-    queues_.push_newest(0, page);
-  }
-  void gone(page_t page) noexcept { queues_.remove(page); }
-  [[nodiscard]] page_t victim(page_host&) noexcept {
-    const page_t oldest = queues_.oldest(0);
-    if (oldest != no_page) queues_.remove(oldest);
-    return oldest;
-  }
-  [[nodiscard]] std::uint64_t size() const noexcept { return queues_.size(0); }
-
- private:
-  page_queues<1> queues_;
+  using one_queue::one_queue;
+  void used(page_t page) noexcept { make_newest(page); }
+  [[nodiscard]] page_t victim(page_host&) noexcept { return take_oldest(); }
 };
 
-class second_chance {
+class second_chance : public one_queue {
  public:
   static constexpr const char* name = "second_chance";
-  explicit second_chance(std::uint64_t pages) noexcept : queues_{pages} {}
-  [[nodiscard]] bool exists() const noexcept { return queues_.exists(); }
+  using one_queue::one_queue;
   void came(page_t page) noexcept {
     queues_.mark(page) = 0;
-    queues_.push_newest(0, page);
+    one_queue::came(page);
   }
   void used(page_t page) noexcept { queues_.mark(page) = 1; }
-  void gone(page_t page) noexcept { queues_.remove(page); }
   [[nodiscard]] page_t victim(page_host&) noexcept {
     for (;;) {
-      const page_t oldest = queues_.oldest(0);
-      if (oldest == no_page) return no_page;
-      queues_.remove(oldest);
-      if (queues_.mark(oldest) == 0) return oldest;
-      queues_.mark(oldest) = 0;
-      queues_.push_newest(0, oldest);
+      const page_t oldest = take_oldest();
+      if (oldest == no_page || queues_.mark(oldest) == 0) return oldest;
+      came(oldest);
     }
   }
-  [[nodiscard]] std::uint64_t size() const noexcept { return queues_.size(0); }
-
- private:
-  page_queues<1> queues_;
 };
 
-class cflru {
+class cflru : public one_queue {
  public:
   static constexpr const char* name = "cflru";
-  explicit cflru(std::uint64_t pages) noexcept : queues_{pages} {}
-  [[nodiscard]] bool exists() const noexcept { return queues_.exists(); }
-  void came(page_t page) noexcept { queues_.push_newest(0, page); }
-  void used(page_t page) noexcept {
-    if (queues_.queue_of(page) == 0) return;
-    queues_.remove(page);
-    queues_.push_newest(0, page);
-  }
-  void gone(page_t page) noexcept { queues_.remove(page); }
+  using one_queue::one_queue;
+  void used(page_t page) noexcept { make_newest(page); }
   [[nodiscard]] page_t victim(page_host& host) noexcept {
     page_t chosen = queues_.oldest(0);
-    std::uint64_t left = queues_.size(0) / 4;
+    std::uint64_t left = size() / 4;
     for (page_t page = chosen; page != no_page && left != 0; page = queues_.newer_than(page), --left) {
       if (host.dirty(page)) continue;
       chosen = page;
       break;
     }
-    if (chosen != no_page) queues_.remove(chosen);
-    return chosen;
+    return take(chosen);
   }
-  [[nodiscard]] std::uint64_t size() const noexcept { return queues_.size(0); }
-
- private:
-  page_queues<1> queues_;
 };
 
 class uflru {
