@@ -1,5 +1,5 @@
-/* Pools that are larger than their fast memory: cold pages of a pool on shared memory (medium shm) lie in a second
- * file, and come back when they are touched.
+/* Pools that are larger than their memory: cold pages of a pool on shared memory (medium shm) lie in a second
+ * file, and come back when they are touched; those of a pool on ssd come back from its own file.
  *
  *   nvm_tier_options t = {.path = "/var/lib/x.tier", .fast_bytes = 1 << 30};
  *   nvm_pool_options o = {.size = 16ULL << 30, .tier = &t};
@@ -8,6 +8,15 @@
  * Nothing else changes: pointers, transactions and what survives a kill are as without.  From then on the pool is those
  * two files; it names the second one, so that nvm_pool_open() finds it, and cannot be opened without.  A pool that has
  * none yet gets one by nvm_pool_open_with().  docs/tier.md says what it costs.
+ *
+ * On ssd an open pool keeps all pages in memory that were stored to, unless the program bounds them:
+ *
+ *   nvm_tier_options t = {.fast_bytes = 1 << 30};     no path; fast_bytes 0: a quarter of the memory there is
+ *   nvm_pool_options o = {.size = 16ULL << 30, .medium = NVM_MEDIUM_SSD, .tier = &t};
+ *
+ * Pages leave whose bytes the file has: after a checkpoint, while no transaction has them changed.  Where all are
+ * younger than that, who touches another page waits up to 20 ms, and the limit is exceeded then.  Nothing of this is
+ * kept in the file: each open says it anew.  What is durable, and when, is as without.
  *
  * Needs userfaultfd with write protection of files in memory (Linux 5.19) and the right that system calls wait for
  * pages, too.  A pool without a second file that is opened with a wish for one where this cannot
@@ -45,8 +54,8 @@ enum nvm_tier_compression {
 
 /* Zero-initialise, then set what matters. */
 typedef struct nvm_tier_options {
-  const char *path;     /* of the second file; NULL: as the pool says.  It is made if the pool has none yet */
-  uint64_t fast_bytes;  /* of data in fast memory at most, 256 KiB at least; 0: as the pool says */
+  const char *path; /* of the second file; NULL: as the pool says.  It is made if the pool has none yet.  ssd: NULL */
+  uint64_t fast_bytes;  /* of data in fast memory at most, 256 KiB at least; 0: as the pool says.  ssd: a quarter */
   uint32_t policy;      /* enum nvm_tier_policy */
   uint32_t compression; /* enum nvm_tier_compression, of what is written from now on */
   uint64_t reserved[4]; /* zero */
@@ -55,7 +64,8 @@ typedef struct nvm_tier_options {
 typedef struct nvm_tier_statistics {
   uint64_t active;         /* 1: pages come and go; 0: see `why` */
   uint64_t fast_bytes_max; /* the limit in force */
-  uint64_t fast_bytes;     /* of data in fast memory now */
+  uint64_t fast_bytes;     /* of data in fast memory now; of these: */
+  uint64_t dirty_bytes;    /*   that the second file, or the pool's own, is not known to have */
   uint64_t slow_bytes;     /* of data that are in the second file alone, before compression */
   uint64_t file_bytes;     /* length of the second file */
   uint64_t faults;         /* accesses that waited for a page */
@@ -73,7 +83,7 @@ typedef struct nvm_tier_statistics {
   uint64_t fault_ns_p99;
   uint32_t policy;      /* enum nvm_tier_policy in force */
   uint32_t compression; /* enum nvm_tier_compression in force */
-  char path[1024];      /* of the second file */
+  char path[1024];      /* of the second file; ssd: of the pool */
   char why[256];        /* why pages do not leave, or do not any more; "": they do */
 } nvm_tier_statistics;
 

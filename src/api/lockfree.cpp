@@ -613,7 +613,7 @@ uint64_t nvm_lf_position(nvm_lf* lf) {
 
 int nvm_lf_wait(nvm_lf* lf) {
   const nvm::platform::in_call here;
-  if (status s = api::can_wait(lf, api::structures); !s) return api::report(s.error());
+  if (status s = api::usable(lf); !s) return api::report(s.error());
   const auto who = api::number_in(lf->pool);
   if (!who) return api::report(who.error());
   return api::answer(api::wait_for_position(lf, *who));

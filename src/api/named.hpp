@@ -76,12 +76,6 @@ template <class Handle>
   return h->pool->file->accepts_commits();
 }
 
-// The same of a call that waits for what was done before: in a pool that has failed since, that is in doubt.
-template <class Handle>
-[[nodiscard]] status can_wait(const Handle* h, const words& w) noexcept {
-  return engines::of_what_is_done(usable_handle(h, w));
-}
-
 // Those of the pool, kept in `place` under `lock`: made by open(all) -> result<unique_ptr<Side>> if there are none yet.
 template <class All, class Open>
 [[nodiscard]] result<All*> all_of(NVM_POOL* pool, std::mutex& lock, std::shared_ptr<All>& place, const words& w,

@@ -266,7 +266,7 @@ int nvm_regions_names(NVM_POOL* pool, int (*visit)(const char*, uint64_t, void*)
 
 int nvm_regions_wait(nvm_regions* set) {
   const nvm::platform::in_call here;
-  if (status s = api::can_wait(set, api::sets); !s) return api::report(s.error());
+  if (status s = api::usable(set); !s) return api::report(s.error());
   const auto part = api::part_in(set->pool);
   if (!part) return api::report(part.error());
   return api::answer(api::wait_for_position(set, (*part)->number));

@@ -64,6 +64,8 @@ enum class plant : unsigned char {
   straight_under_record,     // straight writes: to pages that a record of longer ago could be replayed into
   straight_over_unproved,    // straight writes: over bytes whose record still has to show them
   straight_not_read,         // straight writes: a record counts whatever its pages hold
+  image_page_not_home,       // image: a page leaves though a record with bytes of it is not in the file
+  image_page_unlogged,       // image: a page leaves though it has bytes that no record has
   zero_without_waiting,      // references: an object dies though transactions are open that were when it was left
   zero_before_records,       // references: an object dies though records of commits wait to be counted
   count_not_read_again,      // references: an object dies by the count that it had when it was left

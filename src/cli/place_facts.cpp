@@ -232,11 +232,7 @@ process_limits limits_of_process() {
   l.file_bytes = limit(RLIMIT_FSIZE);
   l.open_files = limit(RLIMIT_NOFILE);
   l.map_count = std::strtoull(line_of_file("/proc/sys/vm/max_map_count").c_str(), nullptr, 10);
-  constexpr std::uint64_t no_limit = std::uint64_t{1} << 60;  // how version 1 writes "none", and more than there is
-  for (const char* file : {"/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory/memory.limit_in_bytes"}) {
-    const std::uint64_t bytes = std::strtoull(line_of_file(file).c_str(), nullptr, 10);
-    if (bytes != 0 && bytes < no_limit) l.memory_bytes = bytes;
-  }
+  if (const std::uint64_t bytes = platform::memory_limit(); bytes != 0) l.memory_bytes = bytes;
   return l;
 }
 

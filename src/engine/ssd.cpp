@@ -97,6 +97,7 @@ result<std::unique_ptr<image_stack>> make_image_stack(pool_file& file, log_run r
   settings.context = &file;
   settings.name = file.path();
   settings.log_syncs = &devices->log;
+  settings.guest = file.guest();
   const bool something_left = !run.empty();
   auto medium = image_media::open(devices->home, settings, std::move(run));
   if (!medium) return medium.error();

@@ -56,7 +56,17 @@ result<std::unique_ptr<image_media>> image_media::open(block_device& device, con
   result<std::unique_ptr<home_writer>> home = home_writer::make(device, pages);
   if (!home) return home.error();
   m->home_ = std::move(*home);
+  if (settings.guest.meet != nullptr) {
+    if (!m->know_touched()) return fail(errc::no_memory, "no memory to know which pages of the image are in the file");
+    // relaxed: nobody else knows the medium yet.
+    if (!m->replay_left_) m->home_lsn_.store(m->checkpoint_, std::memory_order_relaxed);
+    settings.guest.meet(settings.guest.context, m.get());
+  }
   return m;
+}
+
+image_media::~image_media() {
+  if (touched_ != nullptr && settings_.guest.meet != nullptr) settings_.guest.meet(settings_.guest.context, nullptr);
 }
 
 // ---- appending --------------------------------------------------------------------------------------
@@ -298,6 +308,8 @@ status image_media::finish_replay(lock& held) noexcept {
     checkpointing_ = false;
     if (done) {
       replay_left_ = false;
+      // release: pairs with is_home(): the file has it.
+      home_lsn_.store(checkpoint_, std::memory_order_release);
       lap_begun_ = true;
       header_copy_ = left_.state.copy;
       header_sequence_ = left_.state.sequence;
@@ -365,6 +377,7 @@ status image_media::run_checkpoint(lock& held) noexcept {
   checkpointing_ = false;
   if (done) {
     checkpoint_ = to;
+    home_lsn_.store(to, std::memory_order_release);  // as above
     proved_ = std::max(proved_, to);
     ++counts_.checkpoints;
     counts_.home_bytes += home_->bytes_written();
@@ -482,8 +495,9 @@ void image_media::await_work(std::chrono::milliseconds interval, const std::atom
   lock held{order_};
   work_.wait_for(held, interval, [&] {
     return stop.load(std::memory_order_relaxed) || poisoned() || (replay_left_ && !checkpointing_) ||
-           tail_ - checkpoint_ > ring_bytes_ / 2;
+           tail_ - checkpoint_ > ring_bytes_ / 2 || wanted_home_.load(std::memory_order_relaxed);
   });
+  wanted_home_.store(false, std::memory_order_relaxed);  // what is done next is what was wanted
 }
 
 void image_media::wake() noexcept {

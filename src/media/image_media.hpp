@@ -45,6 +45,7 @@
 #include <type_traits>
 #include <utility>
 
+#include "media/face.hpp"
 #include "media/image_batch.hpp"
 #include "media/replay.hpp"
 #include "media/touched_pages.hpp"
@@ -71,6 +72,7 @@ struct image_settings {
   // The same device for syncs of the log, nullptr: the one that it is opened on.  Where a device tells of a failed
   // write-back to one call of sync() only, that of a checkpoint must not take it from a commit's.
   block_device* log_syncs = nullptr;
+  image_guest guest;
 };
 
 struct image_statistics {
@@ -101,7 +103,7 @@ class image_media {
   [[nodiscard]] static result<std::unique_ptr<image_media>> open(block_device& device, const image_settings& settings,
                                                                  log_run run) noexcept;
   // What is not durable is lost, as in a crash; close() comes first to leave an empty log.
-  ~image_media() = default;
+  ~image_media();
   image_media(const image_media&) = delete;
   image_media& operator=(const image_media&) = delete;
 
@@ -148,6 +150,12 @@ class image_media {
   // At a quiescent point (no transaction open, no thread stores to the image): quiesce(), then give back
   // the image's private pages.  They show the file again, which has the same bytes.
   status drop_clean() noexcept;
+
+  // Whether the file has all that any record has in the range, where there is a guest; false where that is not known.
+  // By any thread, without a lock: also while a thread that has the order's lock waits for it.
+  [[nodiscard]] bool is_home(std::uint64_t offset, std::uint64_t bytes) const noexcept;
+  // The checkpointer soon makes more of it true.  Likewise.
+  void bring_home_soon() noexcept;
 
   // Refuses everything from here on, as after a failed sync.
   void poison(const char* reason) noexcept;
@@ -218,9 +226,13 @@ class image_media {
   bool first_write_done_ = false;           // of the one thread that writes first
   bool syncing_ = false;
   bool checkpointing_ = false;
-  bool draining_ = false;              // an append waits for room; later ones queue after it
-  bool lap_begun_;                     // E4 done, or not needed
-  std::atomic<bool> poisoned_{false};  // written under order_
+  bool draining_ = false;  // an append waits for room; later ones queue after it
+  // Of is_home(): as checkpoint_, nothing_home until the last process's run is home.
+  static constexpr lsn_t nothing_home = ~lsn_t{0};
+  std::atomic<lsn_t> home_lsn_{nothing_home};
+  std::atomic<bool> wanted_home_{false};  // by bring_home_soon()
+  bool lap_begun_;                        // E4 done, or not needed
+  std::atomic<bool> poisoned_{false};     // written under order_
   char poison_reason_[256] = "";
   bool closed_ = false;  // under order_; all that was appended is home
   // Header last written; of the one thread that moves it (E4 comes before any checkpoint can begin).

@@ -99,8 +99,12 @@ result<straight_outcome> image_media::write_straight(const void* p, std::size_t 
     if (!*may) return straight_outcome{};
   }
   const std::uint64_t sum = sum_of(settings_.base + offset, bytes, layout::straight_seed(settings_.ring.uuid, offset));
+  // A file system may lock the file before it looks at the bytes, and bringing them would wait for that lock.
+  const image_guest& guest = settings_.guest;
+  if (guest.hold != nullptr && !guest.hold(guest.context, p, bytes)) return straight_outcome{};
   status written = may_write();
   if (written) written = device_.write(offset, p, bytes);
+  if (guest.hold != nullptr) guest.let_go(guest.context, p, bytes);
   const lock held{order_};
   if (!written) poison_locked();
   if (poisoned()) return refuse().error();

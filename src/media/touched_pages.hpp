@@ -1,8 +1,10 @@
 // The newest record of a log for each unit of the file: what may still be replayed into it, or shown by it.
 //
-// A word a unit, of memory that the system gives when it is stored to.  Threads: the caller's lock.
+// A word a unit, of memory that the system gives when it is stored to.  Threads: what notes has the caller's lock; of()
+// may be asked without.
 #pragma once
 
+#include <atomic>
 #include <cstdlib>
 #include <memory>
 #include <new>
@@ -33,7 +35,8 @@ class touched_pages {
   [[nodiscard]] newest of(std::uint64_t offset, std::uint64_t bytes) const noexcept {
     newest n;
     for (std::uint64_t u = offset >> shift_; u <= (offset + bytes - 1) >> shift_; ++u) {
-      const std::uint64_t word = words_[u];
+      // relaxed: who asks without the lock knows of a record by what it read of the record's bytes (at_home.cpp).
+      const std::uint64_t word = std::atomic_ref<std::uint64_t>{words_[u]}.load(std::memory_order_relaxed);
       std::uint64_t& of = (word & straight_mark) != 0 ? n.straight : n.logged;
       if (of < (word & ~straight_mark)) of = word & ~straight_mark;
     }
@@ -49,7 +52,10 @@ class touched_pages {
       : shift_{file_bytes <= small_bytes ? 9U : 12U},
         words_{static_cast<std::uint64_t*>(std::calloc((file_bytes >> shift_) + 1, sizeof(std::uint64_t)))} {}
   void put(std::uint64_t offset, std::uint64_t bytes, std::uint64_t word) noexcept {
-    for (std::uint64_t u = offset >> shift_; u <= (offset + bytes - 1) >> shift_; ++u) words_[u] = word;
+    for (std::uint64_t u = offset >> shift_; u <= (offset + bytes - 1) >> shift_; ++u) {
+      // relaxed: see of().
+      std::atomic_ref<std::uint64_t>{words_[u]}.store(word, std::memory_order_relaxed);
+    }
   }
 
   struct release {

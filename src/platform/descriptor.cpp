@@ -57,7 +57,7 @@ int open_socket_pair(int domain, int type, int ends[2]) noexcept {
 
 int open_pipe(int ends[2]) noexcept { return ::pipe2(ends, O_CLOEXEC) == 0 ? pair_above_standard(ends) : -1; }
 
-int open_empty_file() noexcept { return above_standard(::memfd_create("holdfast lost page", MFD_CLOEXEC)); }
+int open_empty_file(const char* name) noexcept { return above_standard(::memfd_create(name, MFD_CLOEXEC)); }
 
 int open_memory_file(const char* name) noexcept { return above_standard(::memfd_create(name, 0)); }
 

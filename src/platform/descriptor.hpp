@@ -17,7 +17,7 @@ namespace nvm::platform {
 [[nodiscard]] int open_socket(int domain, int type, int protocol) noexcept;
 [[nodiscard]] int open_socket_pair(int domain, int type, int ends[2]) noexcept;  // 0 or -1
 [[nodiscard]] int open_pipe(int ends[2]) noexcept;                               // 0 or -1
-[[nodiscard]] int open_empty_file() noexcept;                                    // of memory, without a byte
+[[nodiscard]] int open_empty_file(const char* name) noexcept;                    // of memory, without a byte
 // Stays open over exec.
 [[nodiscard]] int open_memory_file(const char* name) noexcept;
 

@@ -108,6 +108,13 @@ result<file> file::open(const char* path, int flags, unsigned mode, const file_c
   return code;
 }
 
+result<file> file::in_memory(const char* name, std::uint64_t bytes) noexcept {
+  file made{open_empty_file(name), nullptr};
+  if (!made) return fail(errc::system, "a file in memory: %s", std::strerror(errno));
+  if (status s = made.truncate(bytes); !s) return s.error();
+  return made;
+}
+
 result<file> file::open_again(const char* path) const noexcept {
   char name[32];
   std::snprintf(name, sizeof name, "/proc/self/fd/%d", descriptor_);

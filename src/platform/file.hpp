@@ -72,6 +72,10 @@ class file {
   [[nodiscard]] static result<file> open(const char* path, int flags, unsigned mode = 0600,
                                          const file_calls* calls = nullptr) noexcept;
 
+  // A file without a name in memory, of zeros that take none; the system shows `name` in lists of mappings.
+  // errc::system, no_space.
+  [[nodiscard]] static result<file> in_memory(const char* name, std::uint64_t bytes) noexcept;
+
   // Opens the same file again for reading and writing, with its own record of failed write-backs: the kernel tells each
   // open file description of a failure once, by the next sync through it.  `path` is used without /proc.
   [[nodiscard]] result<file> open_again(const char* path) const noexcept;

@@ -420,7 +420,7 @@ void watched_memory::hide() noexcept {
   for (unsigned i = 0; i < count_; ++i) {
     range& r = ranges_[i];
     if (!r.zeros) continue;
-    if (empty < 0) empty = open_empty_file();
+    if (empty < 0) empty = open_empty_file("holdfast lost page");
     std::byte* const at = where_.base + r.from;
     r.zeros = false;
     if (empty >= 0 && map_over(at, r.to - r.from, 0, empty)) continue;

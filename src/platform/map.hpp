@@ -63,6 +63,8 @@ class slot {
   [[nodiscard]] status map_shared_sync(int descriptor, std::uint64_t bytes) noexcept;
   // Stores stay in this process.  Pages not yet stored to show the file.
   [[nodiscard]] status map_private(int descriptor, std::uint64_t bytes, std::uint64_t hidden_from = all) noexcept;
+  // Of a mapping: from byte `from` on, up to `to`, whole pages, stores go to another file, at the same places of it.
+  [[nodiscard]] status put_over(int descriptor, std::uint64_t from, std::uint64_t to) noexcept;
   // The first `bytes` bytes of a mapping are accessible.
   [[nodiscard]] status show(std::uint64_t bytes) noexcept;
 

@@ -3,6 +3,7 @@
 #include <cxxabi.h>
 #include <dlfcn.h>
 #include <execinfo.h>
+#include <fcntl.h>
 #include <link.h>
 #include <pthread.h>
 #include <signal.h>
@@ -15,6 +16,7 @@
 #include <cstring>
 
 #include "platform/cancellation.hpp"
+#include "platform/descriptor.hpp"
 
 namespace nvm::platform {
 
@@ -82,6 +84,20 @@ void print_calls(std::FILE* to) noexcept {
   constexpr int calls_max = 16;
   void* calls[calls_max];
   ::backtrace_symbols_fd(calls, ::backtrace(calls, calls_max), ::fileno(to));
+}
+
+std::uint64_t memory_limit() noexcept {
+  constexpr std::uint64_t no_limit = std::uint64_t{1} << 60;  // how version 1 writes "none", and more than there is
+  for (const char* name : {"/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory/memory.limit_in_bytes"}) {
+    const int descriptor = open_descriptor(name, O_RDONLY);
+    if (descriptor < 0) continue;
+    char text[32] = "";
+    const ssize_t n = ::read(descriptor, text, sizeof text - 1);
+    ::close(descriptor);
+    const std::uint64_t bytes = n <= 0 ? 0 : std::strtoull(text, nullptr, 10);
+    if (bytes != 0 && bytes < no_limit) return bytes;
+  }
+  return 0;
 }
 
 }  // namespace nvm::platform

@@ -284,7 +284,7 @@ void user_faults::unprotect(std::byte* page, std::uint64_t count) noexcept {
 }
 
 user_faults::outcome user_faults::refuse(std::byte* page) noexcept {
-  const int empty = open_empty_file();
+  const int empty = open_empty_file("holdfast lost page");
   void* const there =
       empty < 0 ? MAP_FAILED
                 : ::mmap(page, page_bytes(), PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_NORESERVE | MAP_FIXED, empty, 0);

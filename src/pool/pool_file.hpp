@@ -40,6 +40,7 @@
 #include <mutex>
 #include <string>
 
+#include "media/face.hpp"
 #include "nvm/nvm.h"
 #include "platform/platform.hpp"
 #include "pool/base_history.hpp"
@@ -280,6 +281,13 @@ class pool_file {
   // change the pool, which write this with the state.  A page that cannot be had ends the process.
   void join_tier() noexcept;
   [[nodiscard]] bool has_tier() const noexcept { return has_feature(layout::feature_tier); }
+  // Of a pool with an image: its data pages are those of this file of memory, laid out as the pool's, which `guest`
+  // fills.  While the pool is opened or created.
+  [[nodiscard]] status keep_image_in(int descriptor) noexcept;
+  void let_in(const image_guest& guest) noexcept;
+  // They are the pool's own again.
+  [[nodiscard]] status take_image_back() noexcept;
+  [[nodiscard]] const image_guest& guest() const noexcept { return guest_; }
   // What a forked child does with what it inherits beside the file.
   void on_fork(const image_step& step) noexcept { in_child_ = step; }
   // A page of the second file is lost: the pool has failed.
@@ -359,6 +367,7 @@ class pool_file {
   bool was_clean_ = false;
   bool to_mark_open_ = false;  // superblock_ says open, the file does not yet
   bool owned_ = false;         // the file has our mark
+  image_guest guest_;
   image_step in_child_;
   bool sparse_ = false;  // data pages get blocks when they are first touched
   bool listed_ = false;

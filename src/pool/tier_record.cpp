@@ -58,4 +58,15 @@ void pool_file::join_tier() noexcept {
   memory_.keep_mapping();
 }
 
+status pool_file::keep_image_in(int descriptor) noexcept {
+  return slot_.put_over(descriptor, shape_.page_offset(0), shape_.capacity_bytes());
+}
+
+status pool_file::take_image_back() noexcept { return slot_.map_private(file_.descriptor(), shape_.capacity_bytes()); }
+
+void pool_file::let_in(const image_guest& guest) noexcept {
+  guest_ = guest;
+  memory_.keep_mapping();
+}
+
 }  // namespace nvm

@@ -36,6 +36,7 @@
 #include "tier/codec.hpp"
 #include "tier/page_file_layout.hpp"
 #include "tier/page_queues.hpp"
+#include "tier/slow_pages.hpp"
 #include "tier/units.hpp"
 
 namespace nvm::tier {
@@ -47,14 +48,7 @@ struct page_file_identity {
   std::uint64_t page_bytes = 4096;
 };
 
-// A page on its way out.
-struct leaving_page {
-  page_t page = no_page;
-  const std::byte* bytes = nullptr;
-  layout::page_word word{};  // where it is now
-};
-
-class page_file {
+class page_file final : public slow_pages {
  public:
   static constexpr std::uint64_t page_bytes_max = 4096;
 
@@ -67,14 +61,11 @@ class page_file {
                                                                std::uint64_t sequence) noexcept;
   // Batches that it has, of the file of this pool.
   [[nodiscard]] static result<std::uint64_t> facts_of(block_device& device, const page_file_identity& who) noexcept;
-  page_file(const page_file&) = delete;
-  page_file& operator=(const page_file&) = delete;
 
-  // The pages [first, first + count) are holes of the fast file: reads and checks their words, and takes their units.
-  [[nodiscard]] status take_words(std::uint64_t first, std::uint64_t count) noexcept;
-
-  // These pages are in the fast file: whatever their words say is stale.
-  void take_present(std::uint64_t first, std::uint64_t count) noexcept;
+  // Of holes: reads and checks their words, and takes their units.
+  [[nodiscard]] status take_words(std::uint64_t first, std::uint64_t count) noexcept override;
+  // Whatever the words of these pages say is stale.
+  void take_present(std::uint64_t first, std::uint64_t count) noexcept override;
 
   // What pages that leave from now on are compressed with: none, lz4 or zstd.
   [[nodiscard]] status compress_by(layout::page_coding coding) noexcept;
@@ -84,37 +75,33 @@ class page_file {
   // On failure units are free again, and the books as before.
   template <class Lock>
   [[nodiscard]] result<std::uint64_t> write(std::span<leaving_page> pages, Lock& lock) noexcept;
+  [[nodiscard]] result<std::uint64_t> write_out(std::span<leaving_page> pages, std::mutex& lock) noexcept override {
+    return write(pages, lock);
+  }
 
-  // The page has been given back: what it had before is free.
-  void keep(const leaving_page& page) noexcept;
-  // It stays, and was stored to: what was written is free.
-  void drop(const leaving_page& page) noexcept;
-  // The page is stored to: what the file has of it is free, and stale.
-  void forget(page_t page) noexcept;
+  void keep(const leaving_page& page) noexcept override;
+  void drop(const leaving_page& page) noexcept override;
+  // What the file has of the page is free, and stale.
+  void forget(page_t page) noexcept override;
 
   [[nodiscard]] const layout::page_word& word(page_t page) const noexcept { return words()[page]; }
-  // Whether the page is zeros if it is a hole of the fast file, now or when it is given back without a write.
-  [[nodiscard]] bool is_zeros(page_t page) const noexcept { return is_zeros(word(page)); }
+  [[nodiscard]] bool is_zeros(page_t page) const noexcept override { return is_zeros(word(page)); }
   [[nodiscard]] static bool is_zeros(const layout::page_word& w) noexcept {
     return w.place == 0 || layout::unpack_place(w.place).coding == layout::page_coding::zeros;
   }
   // The page's bytes, checked.  errc::corrupt or io, naming the file's place and what was found there.
   [[nodiscard]] status read(page_t page, std::byte* to) noexcept;
-  // The page and those after it that are no zeros: how many of `count` were read.  Those that lie one after the other
-  // in the file are one read.
-  [[nodiscard]] result<unsigned> read_ahead(page_t first, unsigned count, std::byte* to) noexcept;
+  // Those that lie one after the other in the file are one read.
+  [[nodiscard]] result<unsigned> read_ahead(page_t first, unsigned count, std::byte* to) noexcept override;
 
   [[nodiscard]] std::uint64_t sequence() const noexcept { return sequence_; }
-  // Nothing is written any more.
-  [[nodiscard]] bool failed() const noexcept { return failed_.load(std::memory_order_acquire); }
+  [[nodiscard]] bool failed() const noexcept override { return failed_.load(std::memory_order_acquire); }
+  [[nodiscard]] figures now() const noexcept override { return {bytes(), bytes_written(), bytes_read(), syncs()}; }
   [[nodiscard]] std::uint64_t bytes_written() const noexcept { return written_.load(std::memory_order_relaxed); }
   [[nodiscard]] std::uint64_t bytes_read() const noexcept { return read_.load(std::memory_order_relaxed); }
   [[nodiscard]] std::uint64_t syncs() const noexcept { return syncs_.load(std::memory_order_relaxed); }
   [[nodiscard]] std::uint64_t units_used() const noexcept { return units_.used(); }
   [[nodiscard]] std::uint64_t bytes() const noexcept { return slots_offset_ + units_.end() * layout::page_file_unit; }
-
-  // One batch.  Also where a batch has more, it is written in several.
-  static constexpr unsigned batch_max = 64;
 
  private:
   page_file(block_device& device, const page_file_identity& who) noexcept;

@@ -105,6 +105,7 @@ status pool_tier::bring(pool_file& pool) noexcept try {
   };
   if (pool.has_tier()) return named(find(pool));
   if (!wished_) return {};
+  if (has_image(pool.superblock())) return keep_image(pool);
   return named(join(pool));
 } catch (const std::bad_alloc&) {
   return fail(errc::no_memory, "no volatile memory for a tier");
@@ -152,8 +153,8 @@ status pool_tier::take_wishes(layout::tier_record& record) noexcept {
 
 // A second file for a pool that has none.
 status pool_tier::join(pool_file& pool) {
-  if (pool.medium() != NVM_MEDIUM_SHM || has_image(pool.superblock())) {
-    do_without("it is for pools on shared memory (medium shm); another medium keeps all of its pages");
+  if (pool.medium() != NVM_MEDIUM_SHM) {
+    do_without("it is for pools on shared memory (medium shm) and on ssd but for engine log; others keep all pages");
     return {};
   }
   if (pool.read_only()) return fail(errc::invalid, "a pool that is opened read-only cannot get a second file");
@@ -250,25 +251,30 @@ status pool_tier::open_pages(pool_file& pool, const layout::tier_record& record,
     if (!again) return again.error();
     fast_ = std::move(*again);
   }
-  const geometry g = pool.geometry();
   swapper_settings settings;
-  settings.base = pool.base() + g.page_offset(0);
-  settings.fast = &fast_;
-  settings.offset = g.page_offset(0);
-  settings.pages = g.capacity_pages;
-  settings.fast_pages_max =
-      std::max(record.fast_bytes_max / swapper::page_bytes, std::uint64_t{swapper::fast_pages_least});
-  settings.policy = record.policy;
   settings.shared = !pool.read_only();
   settings.slow_pages = &slow_pages;
   record_ = reinterpret_cast<layout::tier_record*>(pool.base() + layout::tier_sector);
   settings.sequence = &record_->sequence;
+  return make_swapper(pool, settings, std::move(*slow));
+}
+
+status pool_tier::make_swapper(pool_file& pool, swapper_settings& settings, std::unique_ptr<slow_pages> slow) {
+  const geometry g = pool.geometry();
+  base_ = pool.base();
+  data_offset_ = g.page_offset(0);
+  settings.base = base_ + data_offset_;
+  settings.fast = &fast_;
+  settings.offset = data_offset_;
+  settings.pages = g.capacity_pages;
+  settings.fast_pages_max = std::max(fast_bytes_max_ / swapper::page_bytes, std::uint64_t{swapper::fast_pages_least});
+  settings.policy = policy_;
   settings.lost = [](void* context, std::uint64_t page, const char* why) noexcept {
     auto* const p = static_cast<pool_file*>(context);
     p->lose(p->geometry().page_offset(page), why);
   };
   settings.context = &pool;
-  auto made = swapper::open(settings, std::move(*slow));
+  auto made = swapper::open(settings, std::move(slow));
   if (!made) return made.error();
   swapper_ = std::move(*made);
   pool.on_fork({[](void* context, pool_file&) noexcept {
@@ -289,7 +295,7 @@ void pool_tier::stop() noexcept {
 }
 
 void pool_tier::rest() noexcept {
-  if (swapper_ == nullptr || !swapper_->is_shared()) return;
+  if (swapper_ == nullptr || record_ == nullptr || !swapper_->is_shared()) return;
   // relaxed: the state that makes it count is written after it, by a system call.
   std::atomic_ref<std::uint64_t>{record_->fast_pages}.store(swapper_->present_at_rest() + 1, std::memory_order_relaxed);
 }
@@ -309,11 +315,12 @@ void pool_tier::statistics(nvm_tier_statistics& out) {
   std::snprintf(out.why, sizeof out.why, "%s", why_.c_str());
   if (swapper_ == nullptr) return;
   const swapper_statistics s = swapper_->statistics();
-  const page_file& slow = swapper_->slow();
+  const slow_pages::figures slow = swapper_->slow().now();
   out.active = 1;
   out.fast_bytes = s.present * swapper::page_bytes;
   out.slow_bytes = s.slow * swapper::page_bytes;
-  if (const auto bytes = slow_.size()) out.file_bytes = *bytes;
+  out.file_bytes = slow.bytes;
+  out.dirty_bytes = s.dirty * swapper::page_bytes;
   out.faults = s.faults;
   out.store_faults = s.store_faults;
   out.pages_in = s.in;
@@ -322,9 +329,9 @@ void pool_tier::statistics(nvm_tier_statistics& out) {
   out.pages_out = s.out;
   out.pages_dropped = s.dropped;
   out.pages_kept = s.kept;
-  out.bytes_written = slow.bytes_written();
-  out.bytes_read = slow.bytes_read();
-  out.syncs = slow.syncs();
+  out.bytes_written = slow.bytes_written;
+  out.bytes_read = slow.bytes_read;
+  out.syncs = slow.syncs;
   out.fault_ns_p50 = s.fault_ns_p50;
   out.fault_ns_p99 = s.fault_ns_p99;
   std::snprintf(out.why, sizeof out.why, "%s", swapper_->why().c_str());

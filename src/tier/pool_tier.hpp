@@ -10,16 +10,22 @@
 // Where pages cannot be had when they are touched, a pool that has none in the second file works without; why() says
 // why.
 //
+// A pool on ssd has no second file: pages of its image come back from its own (image_pages.hpp), as long as the program
+// that opens it wishes it.  The file says nothing of that.
+//
 // Threads: bring(), start(), stop() by one; questions by any.
 #pragma once
 
 #include <memory>
 #include <optional>
 #include <string>
+#include <utility>
 
 #include "media/media.hpp"
 #include "nvm/tier.h"
 #include "pool/pool.hpp"
+#include "tier/image_pages.hpp"
+#include "tier/page_file.hpp"
 #include "tier/swapper.hpp"
 
 namespace nvm::tier {
@@ -57,11 +63,16 @@ class pool_tier {
   [[nodiscard]] status bring(pool_file& pool) noexcept;
   [[nodiscard]] status join(pool_file& pool);
   [[nodiscard]] status find(pool_file& pool);
+  [[nodiscard]] status keep_image(pool_file& pool);
+  [[nodiscard]] status open_image_pages(pool_file& pool);
+  [[nodiscard]] status make_swapper(pool_file& pool, swapper_settings& settings, std::unique_ptr<slow_pages> slow);
   [[nodiscard]] status take_wishes(layout::tier_record& record) noexcept;
   [[nodiscard]] status open_slow(int flags, bool shared_lock) noexcept;
   [[nodiscard]] status open_pages(pool_file& pool, const layout::tier_record& record, std::uint64_t& slow_pages);
   [[nodiscard]] status check_holes(const pool_file& pool, const layout::tier_record& record) const noexcept;
   void do_without(const char* why);
+  // First page and number of pages that a range of the pool touches.
+  [[nodiscard]] std::pair<std::uint64_t, std::uint64_t> pages_of(const void* p, std::size_t bytes) const noexcept;
 
   nvm_tier_options wish_;
   bool wished_ = false;
@@ -73,9 +84,14 @@ class pool_tier {
   std::uint32_t policy_ = 0, compression_ = 0;
   const std::int64_t process_ = platform::process_id();
   platform::file slow_;  // the second file
-  platform::file fast_;  // the pool's, once more: pages may come after the pool has closed its own
+  // The pool's, once more: pages may come after the pool has closed its own.  Of an image: the memory that it lies in,
+  // and slow_ is the pool's file.
+  platform::file fast_;
   std::optional<file_device> device_;
-  layout::tier_record* record_ = nullptr;  // of the pool, in its mapping
+  layout::tier_record* record_ = nullptr;  // of the pool, in its mapping; nullptr: it has none
+  std::uint64_t data_offset_ = 0;          // of page 0 in the pool
+  std::byte* base_ = nullptr;
+  image_pages* image_ = nullptr;  // of the swapper, as its slow pages
   std::unique_ptr<swapper> swapper_;
 };
 

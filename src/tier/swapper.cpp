@@ -18,6 +18,8 @@ namespace {
 using outcome = platform::user_faults::outcome;
 
 constexpr std::uint64_t refused_rounds_max = 64;
+constexpr std::chrono::milliseconds pause_for_room{1};
+constexpr unsigned pauses_max = 20;
 
 // Calls f(first, count) for each run of neighbours among these pages, which are in order.
 template <class Pages, class F>
@@ -48,7 +50,7 @@ struct swapper::batch {
   }
 };
 
-swapper::swapper(const swapper_settings& settings, std::unique_ptr<page_file> slow) noexcept
+swapper::swapper(const swapper_settings& settings, std::unique_ptr<slow_pages> slow) noexcept
     : settings_{settings},
       slow_{std::move(slow)},
       states_{settings.pages},
@@ -56,7 +58,7 @@ swapper::swapper(const swapper_settings& settings, std::unique_ptr<page_file> sl
       incoming_{ahead_max * page_bytes} {}
 
 result<std::unique_ptr<swapper>> swapper::open(const swapper_settings& settings,
-                                               std::unique_ptr<page_file> slow) noexcept try {
+                                               std::unique_ptr<slow_pages> slow) noexcept try {
   if (platform::page_bytes() != page_bytes) {
     return fail(errc::system, "pages leave in sizes of %" PRIu64 ", this system has %" PRIu64, page_bytes,
                 platform::page_bytes());
@@ -89,7 +91,7 @@ result<std::unique_ptr<swapper>> swapper::open(const swapper_settings& settings,
 
 // Which pages are holes.  Before anything is installed, and before the mapping is watched.
 status swapper::look_at_file() noexcept {
-  const auto bytes = settings_.fast->size();
+  const auto bytes = (settings_.grows != nullptr ? settings_.grows : settings_.fast)->size();
   if (!bytes) return bytes.error();
   const std::uint64_t end = std::min(*bytes, settings_.offset + settings_.pages * page_bytes);
   const auto page_at = [this](std::uint64_t offset) { return (offset - settings_.offset) / page_bytes; };
@@ -234,9 +236,12 @@ void swapper::bring(page_t page, bool to_store, std::uint64_t since_ns) noexcept
     const std::lock_guard guard{lock_};
     // It may have grown: what is beyond were never written.
     if (page >= pages_known_) {
-      const auto bytes = settings_.fast->size();
+      const auto bytes = (settings_.grows != nullptr ? settings_.grows : settings_.fast)->size();
       const std::uint64_t pages = bytes && *bytes > settings_.offset ? (*bytes - settings_.offset) / page_bytes : 0;
+      const std::uint64_t before = pages_known_;
       pages_known_ = std::min(std::max(pages, std::uint64_t{page} + 1), settings_.pages);
+      for (std::uint64_t p = before; p < pages_known_; ++p)
+        slow_pages_ += slow_->is_zeros(static_cast<page_t>(p)) ? 0 : 1;
     }
     zeros = slow_->is_zeros(page);
     count = mark_coming(page, wish_ahead(page));
@@ -348,7 +353,9 @@ void swapper::let_go() noexcept {
       held.unlock();
       const unsigned gone = evict(batch_max);
       held.lock();
-      if (gone == 0) break;
+      if (gone != 0) continue;
+      if (!slow_->waits()) break;
+      changed_.wait_for(held, pause_for_room, [this] { return leaving_stopped_; });
     }
   }
 }
@@ -356,7 +363,7 @@ void swapper::let_go() noexcept {
 // Of the fault thread, before `count` pages come.
 void swapper::make_room(unsigned count) noexcept {
   const std::uint64_t half = std::clamp<std::uint64_t>(settings_.fast_pages_max / 64, 4, 512);
-  for (;;) {
+  for (unsigned pauses = 0;;) {
     {
       const std::lock_guard guard{lock_};
       const std::uint64_t then = present_ + count;
@@ -366,8 +373,18 @@ void swapper::make_room(unsigned count) noexcept {
       }
       if (then <= settings_.fast_pages_max || leaving_stopped_) return;
     }
-    if (evict(std::clamp(count, 8U, batch_max)) == 0) return;
+    if (evict(std::clamp(count, 8U, batch_max)) != 0) continue;
+    if (pauses++ == pauses_max || !waits_for_room(count)) return;
+    std::this_thread::sleep_for(pause_for_room);
   }
+}
+
+// Whether it is worth it: far above the limit, where pages that stay soon leave.  It may last as long as somebody keeps
+// the lock that they wait for, and touches a page meanwhile: so it is bounded.
+bool swapper::waits_for_room(unsigned count) noexcept {
+  if (!slow_->waits()) return false;
+  const std::lock_guard guard{lock_};
+  return present_ + count > settings_.fast_pages_max + settings_.fast_pages_max / 8 && !leaving_stopped_;
 }
 
 void swapper::shrink(std::uint64_t pages) noexcept {
@@ -449,7 +466,8 @@ void swapper::give_back(std::vector<page_t>& pages) noexcept {
     }
     for (std::size_t i = 0; i < count; ++i) {
       const page_t page = first + static_cast<page_t>(i);
-      states()[page] = static_cast<std::uint8_t>((states()[page] & referenced_bit) | absent);
+      set_state(page, absent);
+      states()[page] &= static_cast<std::uint8_t>(referenced_bit);
       slow_pages_ += slow_->is_zeros(page) ? 0 : 1;
     }
     present_ -= count;
@@ -474,7 +492,7 @@ void swapper::read_leaving(batch& b) noexcept {
       } else if (zeros && slow_->is_zeros(page)) {
         b.zeros.push_back(page);
       } else {
-        b.written.push_back({page, bytes, {}});
+        b.written.push_back({page, bytes, {}, leaving_page::outcome::written});
       }
     }
   });
@@ -483,11 +501,13 @@ void swapper::read_leaving(batch& b) noexcept {
 void swapper::write_leaving(batch& b) noexcept {
   bool written = false;
   if (!b.written.empty()) {
-    const auto sequence = slow_->write(b.written, lock_);
+    const auto sequence = slow_->write_out(b.written, lock_);
     if (sequence) {
       written = true;
       // release: before pages are given back.  To whoever opens the pool after a kill the kernel keeps stores in order.
-      std::atomic_ref<std::uint64_t>{*settings_.sequence}.store(*sequence, std::memory_order_release);
+      if (settings_.sequence != nullptr) {
+        std::atomic_ref<std::uint64_t>{*settings_.sequence}.store(*sequence, std::memory_order_release);
+      }
     } else {
       note_refusal(sequence.error());
     }
@@ -506,13 +526,14 @@ void swapper::end_leaving(batch& b, bool written) noexcept {
     }
   }
   for (const leaving_page& p : b.written) {
-    if (written && state_of(p.page) == leaving && pins()[p.page] == 0) {
+    const bool may = written && p.became != leaving_page::outcome::stays;
+    if (may && state_of(p.page) == leaving && pins()[p.page] == 0) {
       slow_->keep(p);
       b.given_back.push_back(p.page);
-      ++counts_.out;
+      ++(p.became == leaving_page::outcome::there ? counts_.dropped : counts_.out);
       continue;
     }
-    if (written) {
+    if (may) {
       slow_->drop(p);
       ++counts_.kept;
     }

@@ -51,28 +51,31 @@
 #include <vector>
 
 #include "platform/platform.hpp"
-#include "tier/page_file.hpp"
 #include "tier/policy.hpp"
+#include "tier/slow_pages.hpp"
 
 namespace nvm::tier {
 
 struct swapper_settings {
   std::byte* base = nullptr;  // of page 0, whose mapping the caller keeps
   const platform::file* fast = nullptr;
-  std::uint64_t offset = 0;  // of page 0 in it
-  std::uint64_t pages = 0;   // that the mapping has; the file may be shorter, and grow
+  const platform::file* grows = nullptr;  // whose length says how many pages there are; nullptr: fast
+  std::uint64_t offset = 0;               // of page 0 in it
+  std::uint64_t pages = 0;                // that the mapping has; the file may be shorter, and grow
   std::uint64_t fast_pages_max = 0;
   std::uint32_t policy = NVM_TIER_STEADY;
   bool shared = true;
   std::uint64_t* slow_pages =
       nullptr;                        // is told how many pages the second file alone has, also where opening fails then
-  std::uint64_t* sequence = nullptr;  // of the pool's record (page_file.hpp), in memory that survives this process
+  std::uint64_t* sequence = nullptr;  // of the pool's record (page_file.hpp), in memory that survives this process; may
+                                      // be nullptr
   void (*lost)(void* context, std::uint64_t page, const char* why) noexcept = nullptr;
   void* context = nullptr;
 };
 
 struct swapper_statistics {
   std::uint64_t present = 0;  // pages
+  std::uint64_t dirty = 0;    // of these: the second file has not what they hold
   std::uint64_t slow = 0;     // pages that the second file alone has, not counting zeros
   std::uint64_t faults = 0, store_faults = 0;
   std::uint64_t in = 0, ahead = 0, zeros_in = 0;
@@ -101,7 +104,7 @@ class swapper final : private page_host {
   // Looks where the fast file has holes, and takes the words of these from `slow`; then pages come.  None leaves yet.
   // errc::system: user faults, threads or pages of another size; errc::corrupt: words; errc::no_memory.
   [[nodiscard]] static result<std::unique_ptr<swapper>> open(const swapper_settings& settings,
-                                                             std::unique_ptr<page_file> slow) noexcept;
+                                                             std::unique_ptr<slow_pages> slow) noexcept;
   // No thread may use the pages: absent ones read as zeros afterwards.
   ~swapper();
   swapper(const swapper&) = delete;
@@ -125,7 +128,7 @@ class swapper final : private page_host {
   // Pages of the fast file when it was looked at.
   [[nodiscard]] std::uint64_t found() const noexcept { return found_; }
   [[nodiscard]] bool is_shared() const noexcept { return settings_.shared; }
-  [[nodiscard]] const page_file& slow() const noexcept { return *slow_; }
+  [[nodiscard]] const slow_pages& slow() const noexcept { return *slow_; }
   [[nodiscard]] const char* policy_name() const noexcept { return policy_->name(); }
   // Why pages do not leave, "" if they do.
   [[nodiscard]] std::string why();
@@ -142,10 +145,10 @@ class swapper final : private page_host {
   static constexpr std::uint8_t referenced_bit = 0x20;  // as refer() said
   static constexpr unsigned ahead_max = 32;
   static constexpr page_t ahead_near = 16;
-  static constexpr unsigned batch_max = page_file::batch_max;
+  static constexpr unsigned batch_max = slow_pages::batch_max;
   static constexpr std::uint64_t hand_block = 512;
 
-  swapper(const swapper_settings& settings, std::unique_ptr<page_file> slow) noexcept;
+  swapper(const swapper_settings& settings, std::unique_ptr<slow_pages> slow) noexcept;
   [[nodiscard]] status look_at_file() noexcept;
   [[nodiscard]] status start() noexcept;
 
@@ -172,6 +175,7 @@ class swapper final : private page_host {
   struct batch;
   void let_go() noexcept;
   void make_room(unsigned count) noexcept;
+  [[nodiscard]] bool waits_for_room(unsigned count) noexcept;
   unsigned evict(unsigned wanted) noexcept;
   void choose(batch& b, unsigned wanted) noexcept;
   void read_leaving(batch& b) noexcept;
@@ -191,13 +195,15 @@ class swapper final : private page_host {
   [[nodiscard]] std::uint8_t* pins() const noexcept { return static_cast<std::uint8_t*>(pins_.data()); }
   [[nodiscard]] state state_of(page_t page) const noexcept { return static_cast<state>(states()[page] & state_bits); }
   void set_state(page_t page, state to) noexcept {
+    const state from = state_of(page);
+    dirty_ += (to == stored_to || to == leaving ? 1 : 0) - (from == stored_to || from == leaving ? 1 : 0);
     states()[page] = static_cast<std::uint8_t>((states()[page] & ~state_bits) | to);
   }
   [[nodiscard]] std::byte* address(page_t page) const noexcept { return settings_.base + page * page_bytes; }
 
   const swapper_settings settings_;
   const std::int64_t process_ = platform::process_id();
-  std::unique_ptr<page_file> slow_;
+  std::unique_ptr<slow_pages> slow_;
   std::unique_ptr<any_policy> policy_;
   std::optional<platform::user_faults> faults_;
   int pagemap_ = -1;
@@ -213,6 +219,7 @@ class swapper final : private page_host {
   platform::zeroed_memory incoming_;  // contents of pages that come; of the fault thread
   std::uint64_t pages_known_ = 0;     // pages from here on were never touched
   std::uint64_t present_ = 0;
+  std::int64_t dirty_ = 0;
   std::uint64_t slow_pages_ = 0;
   std::uint64_t found_ = 0;  // constant from open() on
   page_t ahead_next_ = 0;    // where a fault would go on from the last one

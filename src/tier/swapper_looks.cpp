@@ -131,6 +131,7 @@ swapper_statistics swapper::statistics() noexcept {
   const std::lock_guard guard{lock_};
   swapper_statistics s = counts_;
   s.present = present_;
+  s.dirty = static_cast<std::uint64_t>(dirty_);
   s.slow = slow_pages_;
   s.fault_ns_p50 = fault_ns_.at(500);
   s.fault_ns_p99 = fault_ns_.at(990);

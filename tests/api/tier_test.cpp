@@ -16,37 +16,12 @@
 
 #include "../random_seed.hpp"
 #include "../scratch_folder.hpp"
+#include "list_of_blocks.hpp"
 #include "nvm/nvm.h"
 #include "nvm/tier.h"
 
 namespace nvm::tests {
 namespace {
-
-constexpr std::uint64_t mib = std::uint64_t{1} << 20;
-
-// A list of blocks, each with its number and bytes that follow from it.
-struct block {
-  block* next;
-  std::uint64_t number;
-  std::uint64_t changed;  // times
-  unsigned char bytes[3000];
-};
-struct root {
-  block* first;
-  std::uint64_t count;
-  std::uint64_t changes;
-};
-
-void fill(block& b) {
-  for (std::size_t i = 0; i < sizeof b.bytes; ++i) {
-    b.bytes[i] = static_cast<unsigned char>(b.number * 7 + b.changed * 13 + i / (1 + b.number % 40));
-  }
-}
-bool holds(const block& b) {
-  block expected{nullptr, b.number, b.changed, {}};
-  fill(expected);
-  return std::memcmp(b.bytes, expected.bytes, sizeof b.bytes) == 0;
-}
 
 class tiered_pool : public testing::Test {
  protected:
@@ -75,68 +50,6 @@ class tiered_pool : public testing::Test {
   [[nodiscard]] std::string fast(const char* name = "pool") const { return fast_.path(name); }
   [[nodiscard]] std::string slow(const char* name = "pool") const { return slow_.path(name) + ".tier"; }
 
-  // `count` blocks, in transactions of ten.
-  static void build(NVM_POOL* p, std::uint64_t count) {
-    nvm_tx_begin(p);
-    auto* r = static_cast<root*>(nvm_alloc(p, 1, sizeof(root)));
-    ASSERT_NE(r, nullptr) << nvm_errormsg();
-    *r = {};
-    ASSERT_EQ(nvm_pool_set_root(p, r), 0);
-    ASSERT_EQ(nvm_tx_commit(p), 0) << nvm_errormsg();
-    for (std::uint64_t i = 0; i < count;) {
-      nvm_tx_begin(p);
-      ASSERT_EQ(nvm_tx_log(r, sizeof *r), 0) << nvm_errormsg();
-      for (unsigned k = 0; k < 10 && i < count; ++k, ++i) {
-        auto* b = static_cast<block*>(nvm_alloc(p, 2, sizeof(block)));
-        ASSERT_NE(b, nullptr) << nvm_errormsg();
-        b->next = r->first;
-        b->number = i;
-        b->changed = 0;
-        fill(*b);
-        r->first = b;
-        ++r->count;
-      }
-      ASSERT_EQ(nvm_tx_commit(p), 0) << nvm_errormsg();
-    }
-  }
-  // Blocks whose changes add up to what the root says; the rest is as it was built.
-  static void verify(NVM_POOL* p, std::uint64_t count) {
-    const auto* r = static_cast<const root*>(nvm_pool_get_root(p));
-    ASSERT_NE(r, nullptr) << nvm_errormsg();
-    std::uint64_t found = 0, changes = 0;
-    for (const block* b = r->first; b != nullptr; b = b->next, ++found) {
-      ASSERT_EQ(b->number, count - 1 - found);
-      ASSERT_TRUE(holds(*b)) << b->number;
-      changes += b->changed;
-    }
-    EXPECT_EQ(found, count);
-    EXPECT_EQ(changes, r->changes);
-  }
-  static void change(NVM_POOL* p, std::vector<block*>& blocks, std::mt19937& random, unsigned n) {
-    auto* r = static_cast<root*>(nvm_pool_get_root(p));
-    for (unsigned i = 0; i < n; ++i) {
-      nvm_tx_begin(p);
-      ASSERT_EQ(nvm_tx_log(&r->changes, 8), 0) << nvm_errormsg();
-      const unsigned in_one = 1 + random() % 4;
-      for (unsigned k = 0; k < in_one; ++k) {
-        block* const b = blocks[random() % blocks.size()];
-        ASSERT_EQ(nvm_tx_log(&b->changed, 8 + sizeof b->bytes), 0) << nvm_errormsg();
-        ++b->changed;
-        fill(*b);
-        ++r->changes;
-      }
-      if (random() % 8 == 0) {
-        ASSERT_EQ(nvm_tx_abort(p), 0) << nvm_errormsg();
-      } else {
-        ASSERT_EQ(nvm_tx_commit(p), 0) << nvm_errormsg();
-      }
-    }
-  }
-  static std::vector<block*> all_of(NVM_POOL* p) {
-    std::vector<block*> all;
-    for (block* b = static_cast<root*>(nvm_pool_get_root(p))->first; b != nullptr; b = b->next) all.push_back(b);
-    return all;
-  }
   static void expect_whole(const std::string& path) {
     EXPECT_EQ(nvm_pool_check(
                   path.c_str(),
@@ -340,7 +253,7 @@ TEST_F(tiered_pool, with_wishes_that_cannot_be_is_refused_and_leaves_no_file) {
   EXPECT_TRUE(std::filesystem::exists(second));
 }
 
-TEST_F(tiered_pool, on_a_disk_works_without_and_says_so) {
+TEST_F(tiered_pool, of_the_log_engine_on_a_disk_works_without_and_says_so) {
   const std::string path = slow_.path("pool"), second = slow();
   nvm_tier_options t{};
   t.path = second.c_str();
@@ -348,6 +261,7 @@ TEST_F(tiered_pool, on_a_disk_works_without_and_says_so) {
   nvm_pool_options o{};
   o.size = 4 * mib;
   o.medium = NVM_MEDIUM_SSD;
+  o.engine = NVM_ENGINE_LOG;
   o.tier = &t;
   NVM_POOL* p = nvm_pool_create_with(path.c_str(), &o);
   ASSERT_NE(p, nullptr) << nvm_errormsg();
@@ -357,7 +271,6 @@ TEST_F(tiered_pool, on_a_disk_works_without_and_says_so) {
   EXPECT_NE(std::string{s.why}.find("medium shm"), std::string::npos);
   build(p, 100);
   verify(p, 100);
-  EXPECT_EQ(nvm_tier_pin(p, nvm_pool_get_root(p), 8), 0);
   ASSERT_EQ(nvm_pool_close(p), 0);
   EXPECT_FALSE(std::filesystem::exists(second));
   p = nvm_pool_open(path.c_str());

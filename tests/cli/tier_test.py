@@ -59,9 +59,15 @@ class Tier(PoolTest):
     def test_options_that_go_with_it_are_refused_without(self):
         self.assert_fails(("create", self.path("shm"), "--fast", "1M"), USAGE, "USAGE", "go with --tier")
 
-    def test_on_a_disk_is_warned_of(self):
+    def test_a_pool_on_a_disk_takes_none(self):
+        path, second = self.path("ssd"), self.path("ssd", "second.tier")
+        self.assert_fails(("create", path, "--medium", "ssd", "--tier", second), USAGE, "NVM_E_INVALID",
+                          "takes no second file")
+        self.assertFalse(path.exists() or second.exists())
+
+    def test_of_the_log_engine_on_a_disk_is_warned_of(self):
         second = self.path("ssd", "second.tier")
-        done = run("create", self.path("ssd"), "--medium", "ssd", "--tier", second)
+        done = run("create", self.path("ssd"), "--medium", "ssd", "--engine", "log", "--tier", second)
         self.assertEqual(done.returncode, GOOD, done.stderr)
         self.assertIn("no second file is used", done.stderr)
         self.assertFalse(second.exists())

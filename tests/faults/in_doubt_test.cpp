@@ -182,31 +182,6 @@ TEST_P(in_doubt, is_what_a_call_says_whose_sync_fails) {
   EXPECT_EQ(nvm_pool_close(g.pool), -1);
 }
 
-// What was done is there, or may be, when the pool has failed before anybody waits: by a growth of another thread.
-TEST(in_doubt_before, is_what_a_wait_says_of_what_was_done_before_the_pool_failed) {
-  scratch_folder folder{"in-doubt", true};
-  given g;
-  g.pool = new_pool(folder.path("pool"));
-  ASSERT_NE(g.pool, nullptr) << nvm_errormsg();
-  ASSERT_TRUE(fill(g)) << nvm_errormsg();
-  ASSERT_EQ(nvm_region_write(g.unwaited_set, 1, 0, "bytes", 5), 0) << nvm_errormsg();
-  ASSERT_GE(nvm_lf_put(g.unwaited_table, key, 3, "other", 5, 0, 0), 0) << nvm_errormsg();
-  injected.arm(fault::sync, EIO, 1, true);
-  std::thread{[&g] {
-    ASSERT_EQ(nvm_tx_begin(g.pool), 0);
-    EXPECT_EQ(nvm_alloc(g.pool, 0, std::size_t{16} << 20), nullptr);
-    EXPECT_EQ(nvm_tx_abort(g.pool), 0);
-  }}.join();
-  EXPECT_TRUE(injected.struck());
-  EXPECT_EQ(nvm_regions_wait(g.unwaited_set), -1);
-  EXPECT_EQ(nvm_errno(), NVM_E_IN_DOUBT) << nvm_errormsg();
-  EXPECT_EQ(nvm_lf_wait(g.unwaited_table), -1);
-  EXPECT_EQ(nvm_errno(), NVM_E_IN_DOUBT) << nvm_errormsg();
-  injected.relieve();
-  EXPECT_EQ(nvm_kv_close(g.tree) | nvm_kv_close(g.items), 0);
-  EXPECT_EQ(nvm_pool_close(g.pool), -1);
-}
-
 // Garbage goes in transactions of 256 objects; the medium fails after the first of them.
 TEST(in_doubt_of_many, is_what_a_collection_says_that_ends_between_its_transactions) {
   scratch_folder folder{"in-doubt", true};

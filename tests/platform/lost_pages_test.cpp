@@ -57,7 +57,7 @@ class mapped_file {
   void cut(std::size_t bytes) const { EXPECT_EQ(::ftruncate(descriptor_, static_cast<off_t>(bytes)), 0); }
   // As if the device had lost it.
   void lose(std::size_t i) const {
-    const int empty = platform::open_empty_file();
+    const int empty = platform::open_empty_file("holdfast lost page");
     EXPECT_NE(::mmap(at(i), page, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_FIXED, empty, 0), MAP_FAILED);
     ::close(empty);
   }

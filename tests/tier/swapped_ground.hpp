@@ -103,6 +103,7 @@ class swapped_ground {
   [[nodiscard]] std::byte* page(std::uint64_t n) const { return memory_ + (n + 1) * page_bytes; }
   [[nodiscard]] std::uint64_t* words(std::uint64_t n) const { return reinterpret_cast<std::uint64_t*>(page(n)); }
   [[nodiscard]] swapper& tier() { return *swapper_; }
+  [[nodiscard]] const page_file& slow() { return static_cast<const page_file&>(swapper_->slow()); }
   [[nodiscard]] platform::file& fast() { return fast_; }
   [[nodiscard]] std::uint64_t lost_page() {
     const std::lock_guard guard{lost_lock_};

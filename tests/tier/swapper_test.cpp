@@ -117,7 +117,7 @@ TEST_F(swapped, pages_of_zeros_take_no_room_and_no_write) {
   EXPECT_EQ(g.tier().check(), "");
   g.tier().shrink(0);
   EXPECT_EQ(g.tier().statistics().present, 0U);
-  EXPECT_EQ(g.tier().slow().bytes_written(), 0U);
+  EXPECT_EQ(g.slow().bytes_written(), 0U);
   // One that has been something else is told to be zeros again.
   g.words(9)[1] = 7;
   EXPECT_EQ(g.tier().check(), "");
@@ -126,7 +126,7 @@ TEST_F(swapped, pages_of_zeros_take_no_room_and_no_write) {
   g.words(9)[1] = 0;
   EXPECT_EQ(g.tier().check(), "");
   g.tier().shrink(0);
-  EXPECT_EQ(g.tier().slow().units_used(), 0U);
+  EXPECT_EQ(g.slow().units_used(), 0U);
   g.close();
   swapped_ground again{name, w};
   OPEN_OR_SKIP(again);
@@ -237,7 +237,7 @@ TEST_F(swapped, where_the_second_file_is_full_pages_stay_and_none_is_lost) {
   EXPECT_GT(g.tier().statistics().present, w.fast_pages_max);
   EXPECT_NE(g.tier().why(), "");
   for (std::uint64_t page = 0; page < 600; ++page) ASSERT_TRUE(holds(g.words(page), page, 1)) << page;
-  EXPECT_FALSE(g.tier().slow().failed());
+  EXPECT_FALSE(g.slow().failed());
 }
 
 TEST_F(swapped, where_the_second_file_fails_pages_stay_and_none_is_lost) {
@@ -254,7 +254,7 @@ TEST_F(swapped, where_the_second_file_fails_pages_stay_and_none_is_lost) {
       if (g.lost_page() != ~std::uint64_t{0}) break;
       ASSERT_TRUE(holds(g.words(page), page, 1)) << page << ", call " << k;
     }
-    EXPECT_TRUE(g.tier().slow().failed()) << k;
+    EXPECT_TRUE(g.slow().failed()) << k;
     EXPECT_NE(g.tier().why(), "");
     g.close();
     swapped_ground::remove(name);

@@ -1,0 +1,32 @@
+// Which bytes of an image its file has: for who keeps pages of the image elsewhere (image_guest).
+//
+// A page may be read from the file again if nobody can store to it, is_home() says so, and then the file has the bytes
+// that the image has, which the caller compares.  Why that is enough, although is_home() takes no lock:
+//   - Bytes that no record has, of an open transaction or volatile, differ from the file's.
+//   - A record that is not home and that is_home() does not see was captured by a thread whose note is on its way.  It
+//     captured what the page holds, or what another thread has overwritten since; that one had seen the first one's
+//     record, so its note is seen by whoever reads its bytes.  What the page holds is what the file has: bringing the
+//     record home changes nothing.
+//   - A record that is captured later has stored to the page, and waits; or it has the bytes as they are.
+// Hence the file's page does not change, in bytes, until somebody has stored to the image's.
+#include <algorithm>
+
+#include "media/image_media.hpp"
+
+namespace nvm {
+
+bool image_media::is_home(std::uint64_t offset, std::uint64_t bytes) const noexcept {
+  if (touched_ == nullptr) return false;
+  const touched_pages::newest newest = touched_->of(offset, bytes);
+  // acquire: pairs with the releases in finish_replay() and run_checkpoint(): the file has what it says.
+  const lsn_t home = home_lsn_.load(std::memory_order_acquire);
+  return home != nothing_home && std::max(newest.logged, newest.straight) <= home;
+}
+
+void image_media::bring_home_soon() noexcept {
+  // relaxed: a wish.  Without the lock the notice may come too early, which the next wish mends, or the interval.
+  wanted_home_.store(true, std::memory_order_relaxed);
+  work_.notify_one();
+}
+
+}  // namespace nvm

@@ -1,0 +1,244 @@
+// Pools on ssd of which a part is in memory: what programs see, and what is durable, is as without.
+#include <gtest/gtest.h>
+#include <signal.h>
+#include <sys/mman.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <filesystem>
+#include <functional>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "../random_seed.hpp"
+#include "../scratch_folder.hpp"
+#include "list_of_blocks.hpp"
+#include "nvm/kv.h"
+#include "nvm/tier.h"
+
+namespace nvm::tests {
+namespace {
+
+class bounded_image : public testing::TestWithParam<std::uint32_t> {
+ protected:
+  bounded_image() : folder_{"image-tier", true} {}
+
+  [[nodiscard]] std::string path() const { return folder_.path("pool"); }
+  [[nodiscard]] NVM_POOL* open(std::uint64_t fast_bytes, bool creates = false, std::uint32_t policy = 0) const {
+    nvm_tier_options t{};
+    t.fast_bytes = fast_bytes;
+    t.policy = policy;
+    nvm_pool_options o{};
+    o.size = 4 * mib;
+    o.log_bytes = 2 * mib;
+    o.medium = NVM_MEDIUM_SSD;
+    o.engine = creates ? GetParam() : std::uint32_t{NVM_ENGINE_DETECT};
+    o.tier = &t;
+    NVM_POOL* const p = creates ? nvm_pool_create_with(path().c_str(), &o) : nvm_pool_open_with(path().c_str(), &o);
+    EXPECT_NE(p, nullptr) << nvm_errormsg();
+    return p;
+  }
+  [[nodiscard]] static nvm_tier_statistics statistics(NVM_POOL* p) {
+    nvm_tier_statistics s{};
+    EXPECT_EQ(nvm_tier_get_statistics(p, &s), 0) << nvm_errormsg();
+    return s;
+  }
+  void expect_whole() const {
+    EXPECT_EQ(nvm_pool_check(
+                  path().c_str(),
+                  [](uint64_t at, const char* what, void*) { ADD_FAILURE() << "offset " << at << ": " << what; },
+                  nullptr, nullptr),
+              0)
+        << nvm_errormsg();
+  }
+
+  scratch_folder folder_;
+};
+INSTANTIATE_TEST_SUITE_P(engines, bounded_image, testing::Values(NVM_ENGINE_UNDO, NVM_ENGINE_REDO),
+                         [](const auto& i) { return i.param == NVM_ENGINE_UNDO ? "undo" : "redo"; });
+
+#define BOUNDED_OR_SKIP(p)                                        \
+  if (statistics(p).active == 0) {                                \
+    const std::string why = statistics(p).why;                    \
+    EXPECT_EQ(nvm_pool_close(p), 0);                              \
+    EXPECT_NE(why.find("userfaultfd"), std::string::npos) << why; \
+    GTEST_SKIP() << why;                                          \
+  }
+
+TEST_P(bounded_image, is_as_without_over_opens_and_stays_near_its_limit) {
+  NVM_POOL* p = open(2 * mib, true);
+  ASSERT_NE(p, nullptr);
+  BOUNDED_OR_SKIP(p);
+  build(p, 5000);  // 16 MB: the pool grows
+  verify(p, 5000);
+  std::mt19937 random{3};
+  auto blocks = all_of(p);
+  change(p, blocks, random, 300);
+  verify(p, 5000);
+  ASSERT_EQ(nvm_tier_shrink(p, 2 * mib), 0);
+  const nvm_tier_statistics s = statistics(p);
+  EXPECT_LE(s.fast_bytes, 3 * mib);
+  EXPECT_GT(s.slow_bytes, 10 * mib);
+  EXPECT_GT(s.pages_dropped, 3000U);
+  EXPECT_GT(s.pages_in, 3000U);
+  EXPECT_EQ(s.pages_out, 0U);
+  EXPECT_LE(s.dirty_bytes, s.fast_bytes);
+  EXPECT_STREQ(s.why, "");
+  EXPECT_EQ(std::string{s.path}, path());
+  ASSERT_EQ(nvm_pool_close(p), 0) << nvm_errormsg();
+  expect_whole();
+  // The file knows nothing of it.
+  p = nvm_pool_open(path().c_str());
+  ASSERT_NE(p, nullptr) << nvm_errormsg();
+  verify(p, 5000);
+  ASSERT_EQ(nvm_pool_close(p), 0);
+  p = open(mib, false, NVM_TIER_LRU);
+  ASSERT_NE(p, nullptr);
+  verify(p, 5000);
+  EXPECT_EQ(statistics(p).policy, std::uint32_t{NVM_TIER_LRU});
+  EXPECT_LE(statistics(p).fast_bytes, mib + mib / 4);
+  ASSERT_EQ(nvm_pool_close(p), 0);
+}
+
+// In a transaction that is open all of its pages are asked to leave.
+TEST_P(bounded_image, keeps_what_is_not_committed) {
+  NVM_POOL* p = open(2 * mib, true);
+  ASSERT_NE(p, nullptr);
+  BOUNDED_OR_SKIP(p);
+  build(p, 300);
+  auto blocks = all_of(p);
+  ASSERT_EQ(nvm_tx_begin(p), 0);
+  for (block* b : blocks) {
+    ASSERT_EQ(nvm_tx_log(&b->changed, 8 + sizeof b->bytes), 0) << nvm_errormsg();
+    b->changed = 17;
+    fill(*b);
+  }
+  ASSERT_EQ(nvm_tier_shrink(p, 0), 0);
+  for (const block* b : blocks) ASSERT_TRUE(b->changed == 17 && holds(*b));
+  ASSERT_EQ(nvm_tier_shrink(p, 0), 0);
+  ASSERT_EQ(nvm_tx_abort(p), 0) << nvm_errormsg();
+  verify(p, 300);
+  ASSERT_EQ(nvm_pool_close(p), 0);
+}
+
+TEST_P(bounded_image, serves_threads_that_keep_values_of_all_sizes) {
+  NVM_POOL* p = open(3 * mib, true);
+  ASSERT_NE(p, nullptr);
+  BOUNDED_OR_SKIP(p);
+  nvm_kv* const kv = nvm_kv_open(p, "values", nullptr);
+  ASSERT_NE(kv, nullptr) << nvm_errormsg();
+  constexpr unsigned threads = 3;
+  constexpr unsigned keys = 60;
+  const auto value_of = [](unsigned thread, unsigned key, unsigned n) {
+    // Some are so large that they go straight to their place.
+    const std::size_t bytes = n % 9 == 0 ? 100'000 + 1000 * key : 20 + 37 * ((key + n) % 200);
+    return std::string(bytes, static_cast<char>('a' + (thread * 7 + key + n) % 26));
+  };
+  std::vector<std::vector<unsigned>> stored(threads, std::vector<unsigned>(keys));
+  std::vector<std::thread> all;
+  for (unsigned t = 0; t < threads; ++t) {
+    all.emplace_back([&, t] {
+      std::mt19937 random{t + 5};
+      std::vector<char> got(200'000);
+      for (unsigned n = 1; n <= 250; ++n) {
+        const unsigned key = random() % keys;
+        const std::string name = std::to_string(t) + "-" + std::to_string(key);
+        if (stored[t][key] != 0) {
+          const std::string expected = value_of(t, key, stored[t][key]);
+          std::size_t bytes = 0;
+          ASSERT_EQ(nvm_kv_get(kv, name.data(), name.size(), got.data(), got.size(), &bytes), 1) << nvm_errormsg();
+          ASSERT_EQ(std::string_view(got.data(), bytes), expected);
+        }
+        const std::string value = value_of(t, key, n);
+        ASSERT_GE(nvm_kv_put(kv, name.data(), name.size(), value.data(), value.size()), 0) << nvm_errormsg();
+        stored[t][key] = n;
+      }
+    });
+  }
+  for (std::thread& t : all) t.join();
+  EXPECT_GT(statistics(p).pages_dropped, 100U);
+  ASSERT_EQ(nvm_kv_close(kv), 0);
+  ASSERT_EQ(nvm_pool_close(p), 0) << nvm_errormsg();
+  expect_whole();
+}
+
+// A program that is killed at any moment; each second life goes on without a limit.
+TEST_P(bounded_image, loses_nothing_when_it_is_killed) {
+  NVM_POOL* p = open(mib, true);
+  ASSERT_NE(p, nullptr);
+  BOUNDED_OR_SKIP(p);
+  constexpr unsigned count = 1200;
+  build(p, count);
+  ASSERT_EQ(nvm_pool_close(p), 0);
+  auto* const done = static_cast<std::atomic<unsigned>*>(
+      ::mmap(nullptr, sizeof(std::atomic<unsigned>), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0));
+  ASSERT_NE(static_cast<void*>(done), MAP_FAILED);
+  std::mt19937 random{static_cast<unsigned>(seed_from_environment())};
+  for (unsigned life = 0; life < 16; ++life) {
+    *done = 0;
+    const unsigned seed = random();
+    const bool bounded = life % 4 != 3;
+    const pid_t child = ::fork();
+    ASSERT_GE(child, 0);
+    if (child == 0) {
+      NVM_POOL* const q = bounded ? open(mib) : nvm_pool_open(path().c_str());
+      if (q == nullptr) ::_exit(1);
+      verify(q, count);
+      if (testing::Test::HasFailure()) ::_exit(2);
+      std::mt19937 of_child{seed};
+      auto blocks = all_of(q);
+      for (;;) {
+        change(q, blocks, of_child, 1);
+        if (testing::Test::HasFailure()) ::_exit(3);
+        ++*done;
+      }
+    }
+    const unsigned until = random() % 200;
+    int how = 0;
+    while (*done < until && ::waitpid(child, &how, WNOHANG) != child) std::this_thread::yield();
+    ASSERT_EQ(::kill(child, SIGKILL), 0);
+    (void)::waitpid(child, &how, 0);
+    ASSERT_TRUE(WIFSIGNALED(how)) << WEXITSTATUS(how);
+  }
+  ::munmap(done, sizeof *done);
+  p = open(mib);
+  ASSERT_NE(p, nullptr);
+  verify(p, count);
+  ASSERT_EQ(nvm_pool_close(p), 0);
+  expect_whole();
+}
+
+TEST(bounded_images, with_wishes_that_cannot_be_are_refused_and_leave_no_file) {
+  const scratch_folder folder{"image-tier", true};
+  const std::string path = folder.path("pool"), second = folder.path("second");
+  nvm_tier_options t{};
+  nvm_pool_options o{};
+  o.medium = NVM_MEDIUM_SSD;
+  o.tier = &t;
+  const auto refused = [&] {
+    EXPECT_EQ(nvm_pool_create_with(path.c_str(), &o), nullptr);
+    EXPECT_FALSE(std::filesystem::exists(path));
+    EXPECT_EQ(nvm_errno(), NVM_E_INVALID);
+    return std::string{nvm_errormsg()};
+  };
+  t.path = second.c_str();
+  EXPECT_NE(refused().find("takes no second file, found " + second), std::string::npos);
+  t.path = nullptr;
+  t.compression = NVM_TIER_LZ4;
+  EXPECT_NE(refused().find("nvm_tier_options.compression: found 2"), std::string::npos);
+  t.compression = 0;
+  t.fast_bytes = 1000;
+  EXPECT_NE(refused().find("fast_bytes: found 1000, expected at least"), std::string::npos);
+  t.fast_bytes = 0;
+  NVM_POOL* const p = nvm_pool_create_with(path.c_str(), &o);
+  ASSERT_NE(p, nullptr) << nvm_errormsg();
+  nvm_tier_statistics s;
+  ASSERT_EQ(nvm_tier_get_statistics(p, &s), 0);
+  EXPECT_GT(s.fast_bytes_max, 16 * mib);  // a quarter of what there is
+  ASSERT_EQ(nvm_pool_close(p), 0);
+}
+
+}  // namespace
+}  // namespace nvm::tests
