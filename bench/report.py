@@ -8,9 +8,9 @@ writes a document and a plot, with the figures that the papers print beside ours
 suite-log-free.json one document, also as an HTML page (suite_report.py); lockfree.json another (lockfree_report.py);
 region.json and region-parts.json one (region_report.py); lewat.json one (lewat_report.py); gc.json and counting.json one
 (gc_report.py); relocation.json one (relocation_report.py); logheap.json and mapping.json one (logheap_report.py);
-server.json and server-ssd.json one (server_report.py). Of lockfree, region, lewat, gc, counting, relocation and logheap what
-several runs have left (NAME*.json) becomes one document. Needs
-matplotlib (python3-matplotlib).
+server.json and server-ssd.json one (server_report.py), churn.json one (churn_report.py). Of lockfree, region, lewat, gc,
+counting, relocation and logheap what several runs have left (NAME*.json) becomes one document. Needs matplotlib
+(python3-matplotlib).
 """
 
 import argparse
@@ -29,6 +29,7 @@ except ModuleNotFoundError:
 matplotlib.use("Agg")
 import matplotlib.pyplot as plt  # noqa: E402  (after the back end is chosen)
 
+import churn_report  # noqa: E402
 import gc_report  # noqa: E402
 import lewat_report  # noqa: E402
 import lockfree_report  # noqa: E402
@@ -306,6 +307,7 @@ def main():
     written += relocation_report.write(arguments.results, arguments.out)
     written += logheap_report.write(arguments.results, arguments.out)
     written += server_report.write(arguments.results, arguments.out)
+    written += churn_report.write(arguments.results, arguments.out)
     if not written:
         sys.exit(f"report: no results in {arguments.results}; ./dev bench makes them")
     print("\n".join(written))

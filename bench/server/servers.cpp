@@ -5,6 +5,7 @@
 #include <netinet/tcp.h>
 #include <signal.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
 #include <sys/un.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -39,7 +40,7 @@ using list = std::vector<std::string>;
 
 // Of memcached and of ours, which takes its flags.
 list common(unsigned threads, const place& where) {
-  list a{"-t", std::to_string(threads), "-m", "1024"};
+  list a{"-t", std::to_string(threads), "-m", std::to_string(where.megabytes)};
   if (where.by_unix_socket) {
     a.insert(a.end(), {"-s", where.socket()});
   } else {
@@ -134,6 +135,22 @@ std::uint64_t server_process::cpu_ns() const {
     std::ifstream in(task.path() / "schedstat");
     std::uint64_t ns = 0;
     if (in >> ns) sum += ns;
+  }
+  return sum;
+}
+
+std::uint64_t server_process::resident_bytes() const {
+  std::ifstream in("/proc/" + std::to_string(pid_) + "/statm");
+  std::uint64_t all = 0, resident = 0;
+  in >> all >> resident;
+  return resident * static_cast<std::uint64_t>(::sysconf(_SC_PAGESIZE));
+}
+
+std::uint64_t server_process::file_bytes() const {
+  std::uint64_t sum = 0;
+  for (const auto& entry : std::filesystem::directory_iterator{where_.folder}) {
+    struct ::stat facts;
+    if (::stat(entry.path().c_str(), &facts) == 0) sum += static_cast<std::uint64_t>(facts.st_blocks) * 512;
   }
   return sum;
 }

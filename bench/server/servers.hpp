@@ -19,6 +19,7 @@ struct place {
   bool by_unix_socket = false;
   int port = 0;
   std::string folder;
+  unsigned megabytes = 1024;  // of items, as memcached counts them
   [[nodiscard]] std::string socket() const { return folder + "/socket"; }
 };
 
@@ -36,6 +37,10 @@ class server_process {
   [[nodiscard]] int connect() const;
   // Of all its threads, since it started.
   [[nodiscard]] std::uint64_t cpu_ns() const;
+  // Memory that it has now, files that it maps included.
+  [[nodiscard]] std::uint64_t resident_bytes() const;
+  // Blocks of what lies in its folder.
+  [[nodiscard]] std::uint64_t file_bytes() const;
   [[nodiscard]] dialect speaks() const noexcept { return speaks_; }
 
  private:
