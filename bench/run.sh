@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Runs benchmarks and leaves their results as JSON: ./dev bench calls this after building.
 #
-# usage: bench/run.sh [--quick] [transactional|suite|stm|lockfree|region|region-parts|mapping|pages|logheap|gc|ssd|recovery|relocation|compiler|server|churn|ablation|comparison|lewat|counting]... [option of the programs]...
+# usage: bench/run.sh [--quick] [transactional|suite|stm|lockfree|region|region-parts|mapping|pages|logheap|gc|ssd|recovery|relocation|compiler|server|churn|tier|ablation|comparison|lewat|counting]... [option of the programs]...
 #
 # Without a name all of them run but relocation and the last four, which are the suite as papers measure: the steps of
 # LSNVMM's mapping (ablation, its section 5.2) and the log-structured engine beside others (comparison, 5.3), each over
@@ -24,7 +24,7 @@ variant=
 on_ssd=
 while [ $# -gt 0 ]; do
   case "$1" in
-    transactional | suite | stm | lockfree | region | region-parts | mapping | pages | logheap | gc | ssd | recovery | relocation | compiler | server | churn | \
+    transactional | suite | stm | lockfree | region | region-parts | mapping | pages | logheap | gc | ssd | recovery | relocation | compiler | server | churn | tier | \
       ablation | comparison | lewat | counting) names+=("$1") ;;
     --on-ssd) on_ssd=yes ;;
     --emulate) variant=-${2:?"$1 needs a value"}; options+=("$1" "$2"); shift ;;
@@ -35,13 +35,13 @@ while [ $# -gt 0 ]; do
       shift
       ;;
     *)
-      printf "bench: no benchmark '%s'; there are transactional, suite, stm, lockfree, region, region-parts, mapping, pages, logheap, gc, ssd, recovery, relocation, compiler, server, churn, ablation, comparison, lewat, counting\n" "$1" >&2
+      printf "bench: no benchmark '%s'; there are transactional, suite, stm, lockfree, region, region-parts, mapping, pages, logheap, gc, ssd, recovery, relocation, compiler, server, churn, tier, ablation, comparison, lewat, counting\n" "$1" >&2
       exit 2
       ;;
   esac
   shift
 done
-[ ${#names[@]} -gt 0 ] || names=(transactional suite stm lockfree region region-parts mapping pages logheap gc ssd recovery compiler server churn)
+[ ${#names[@]} -gt 0 ] || names=(transactional suite stm lockfree region region-parts mapping pages logheap gc ssd recovery compiler server churn tier)
 
 results=${HOLDFAST_RESULTS:-build/bench$quick}
 mkdir -p "$results"
@@ -112,12 +112,12 @@ for name in "${names[@]}"; do
   printf '\n== %s\n' "$name"
   where=()
   this=$variant
-  if [ "$name" = ssd ] || { [ -n "$on_ssd" ] && { [ "$name" = suite ] || [ "$name" = server ]; }; }; then
+  if [ "$name" = ssd ] || [ "$name" = tier ] || { [ -n "$on_ssd" ] && { [ "$name" = suite ] || [ "$name" = server ]; }; }; then
     ssd=${HOLDFAST_SSD:-$results/data}
     mkdir -p "$ssd"
     ssd=$(cd "$ssd" && pwd)  # servers change their directory
     where=(--directory "$ssd")
-    if [ "$name" != ssd ]; then this=-ssd; fi
+    if [ "$name" != ssd ] && [ "$name" != tier ]; then this=-ssd; fi
   fi
   if [ "$name" = server ]; then
     where+=(--server "$build/src/server/nv-memcached" ${on_ssd:+--on-ssd})

@@ -4,7 +4,8 @@
 // in a transaction of its own.  Which object is drawn by Zipf's law, goes round (a scan), or is of one half of the
 // objects at a time, which are referenced while they are in use and not afterwards (stores that are attached and
 // detached).  The second file lies in the directory that is chosen.  `fits`: the same without a tier, and with one
-// whose limit is larger than the data.
+// whose limit is larger than the data.  `ssd`: a pool on ssd there, whose image is bounded to a quarter and to a tenth of
+// the data, and is not; a change waits until it is durable.
 #include <fmt/core.h>
 #include <nvm/nvm.h>
 #include <nvm/tier.h>
@@ -42,18 +43,19 @@ std::uint64_t now_ns() {
 class ground {
  public:
   // `fast_bytes` 0: no tier.
-  ground(const options& o, std::uint64_t objects, std::uint64_t fast_bytes, std::uint32_t policy) {
+  ground(const options& o, std::uint64_t objects, std::uint64_t fast_bytes, std::uint32_t policy, bool ssd = false) {
     const std::string pid = std::to_string(::getpid());
-    fast_ = "/dev/shm/holdfast-bench-tier-" + pid;
+    fast_ = (ssd ? o.directory : "/dev/shm") + "/holdfast-bench-tier-" + pid;
     slow_ = o.directory + "/holdfast-bench-tier-" + pid + ".tier";
     remove();
     nvm_tier_options t{};
-    t.path = slow_.c_str();
+    t.path = ssd ? nullptr : slow_.c_str();
     t.fast_bytes = fast_bytes;
     t.policy = policy;
     nvm_pool_options p{};
     p.size = objects * 4608;
-    p.medium = NVM_MEDIUM_SHM;
+    p.medium = ssd ? NVM_MEDIUM_SSD : NVM_MEDIUM_SHM;
+    if (ssd) p.log_bytes = std::uint64_t{8} << 20;
     if (fast_bytes != 0) p.tier = &t;
     pool_ = nvm_pool_create_with(fast_.c_str(), &p);
     if (pool_ == nullptr) failed("create");
@@ -189,6 +191,7 @@ void report(runner& r, const std::string& name, const char* system, const outcom
                      {"faults", o.pages.faults},
                      {"store_faults", o.pages.store_faults},
                      {"pages_in", o.pages.pages_in},
+                     {"fast_bytes", o.pages.fast_bytes},
                      {"pages_out", o.pages.pages_out},
                      {"pages_dropped", o.pages.pages_dropped},
                      {"bytes_written", o.pages.bytes_written},
@@ -229,6 +232,16 @@ void measure(runner& r, const options& o) {
       });
     }
   }
+  for (unsigned i = 0; i < o.runs && o.selects("ssd"); ++i) {
+    for (const std::uint64_t part : {0, 4, 10}) {
+      r.attempt([&] {
+        ground g{o, objects, part == 0 ? 0 : data / part, NVM_TIER_STEADY, true};
+        const trace within{"ssd", [&](std::uint64_t, random& source) { return spread(law.next(source)); }};
+        const char* const system = part == 0 ? "not bounded" : part == 4 ? "a quarter" : "a tenth";
+        report(r, "ssd", system, run(g, within, std::max<std::uint64_t>(ops / 16, 1000)));
+      });
+    }
+  }
   if (!o.selects("fits")) return;
   // In turn, several times: what disturbs the machine disturbs neighbours alike.
   for (unsigned i = 0; i < o.runs; ++i) {
@@ -248,7 +261,7 @@ void measure(runner& r, const options& o) {
 int main(int argc, char** argv) {
   using namespace nvm::bench;
   return answer(argc, argv,
-                {.question = "A pool on shared memory with a quarter of its data in fast memory",
+                {.question = "A pool on shared memory, and one on ssd, with a quarter of its data in memory",
                  .directory = "/dev/shm",
                  .threads = {1},
                  .runs = 3,
