@@ -9,48 +9,19 @@
 #     measure  time plain, compiled and durable gawk
 # HOLDFAST_BUILD is a build tree with holdfast-cc in it (default: build/release); what is made goes to build/ports/gawk.
 # Exit codes: 0 all as it should be, 1 not, 2 something that is needed is missing.
-set -euo pipefail
 here=$(cd "$(dirname "$0")" && pwd)
-top=$(cd "$here/../.." && pwd)
-build=${HOLDFAST_BUILD:-$top/build/release}
-cc=$build/bin/holdfast-cc
-work=$top/build/ports/gawk
-version=1:5.2.1-2
-export LC_ALL=C
+# shellcheck source-path=SCRIPTDIR source=../common.sh
+source "$here/../common.sh"
 
-say() { printf '\n== %s\n' "$*"; }
-fail() { printf 'port.sh: %s\n' "$1" >&2; exit "${2:-1}"; }
-
-# ---- upstream's source ----------------------------------------------------------------------------------------------
-
-fetch() {
-  mkdir -p "$work/fetched"
-  if (cd "$work/fetched" && sha256sum --status -c "$here/SHA256SUMS" 2>/dev/null); then return; fi
-  say "fetching the Debian source package gawk $version"
-  "$top/tools/setup.sh" --sources
-  (cd "$work/fetched" && apt-get -q source --download-only "gawk=$version") ||
-    fail "the source package gawk $version cannot be had" 2
-  (cd "$work/fetched" && sha256sum -c "$here/SHA256SUMS") || fail "the source package is not the one that we know"
+# Debian ships no manual, and tells make that it is there.
+unpacked() {
+  (cd "$1/doc" && touch -d 2000-01-01 gawktexi.in sidebar.awk gawk.texi gawk.info gawkinet.texi \
+    gawkinet.info gawkworkflow.texi gawkworkflow.info pm-gawk.texi pm-gawk.info)
 }
 
-# tree <name>: a fresh copy of the source, its Debian patches applied.
-tree() {
-  rm -rf "${work:?}/$1"
-  if [ ! -d "$work/source" ]; then
-    dpkg-source --no-check -x "$work/fetched/gawk_5.2.1-2.dsc" "$work/source" >"$work/unpack.log" 2>&1 ||
-      fail "dpkg-source failed, see $work/unpack.log" 2
-    # Debian ships no manual, and tells make that it is there.
-    (cd "$work/source/doc" && touch -d 2000-01-01 gawktexi.in sidebar.awk gawk.texi gawk.info gawkinet.texi \
-      gawkinet.info gawkworkflow.texi gawkworkflow.info pm-gawk.texi pm-gawk.info)
-  fi
-  cp -a "$work/source" "$work/$1"
-}
-
-# compile <name> <compiler>
-compile() {
-  local dir=$work/$1
-  (cd "$dir" && ./configure CC="$2" CFLAGS="-O2 -g" --disable-rpath --disable-nls && make -j"$(nproc)") \
-    >"$work/$1-build.log" 2>&1 || fail "building $1 failed, see $work/$1-build.log"
+# made <name> <compiler>
+made() {
+  compile "$1" ./configure CC="$2" CFLAGS="-O2 -g" --disable-rpath --disable-nls -- make -j"$(nproc)"
 }
 
 # ---- upstream's test suite ------------------------------------------------------------------------------------------
@@ -88,8 +59,7 @@ check() {
   grep -E '^[A-Za-z0-9_-]+$' "$result.log" | sort -u | while read -r name; do
     if [ -e "$dir/test/_$name" ]; then echo "$name failed"; else echo "$name passed"; fi
   done >"$result"
-  printf '%-16s %d passed, %d failed\n' "$(basename "$result")" \
-    "$(grep -c passed "$result" || true)" "$(grep -c failed "$result" || true)"
+  counted "$(basename "$result")"
 }
 
 same_as_plain() {
@@ -100,10 +70,10 @@ step_suite() {
   locales
   say "upstream's test suite, built with Clang and with holdfast-cc"
   tree clang
-  compile clang clang-19
+  made clang clang-19
   check clang suite-clang
   tree compiled
-  compile compiled "$cc"
+  made compiled "$cc"
   check compiled suite-compiled
   same_as_plain suite-compiled
 }
@@ -113,10 +83,9 @@ step_suite() {
 step_durable() {
   locales
   say "the durable variant"
-  tree durable
-  "$top/ports/apply_edits.py" "$here/edits" "$work/durable" | tee "$work/lines"
+  edited durable
   cp "$here/pma.c" "$here/pma.h" "$work/durable/support/"
-  compile durable "$cc"
+  made durable "$cc"
   check durable suite-durable
   if [ -f "$work/suite-clang" ]; then same_as_plain suite-durable; fi
   "$here/variables_test.sh" "$work/durable/gawk" /dev/shm/gawk-variables.pool
@@ -160,13 +129,7 @@ step_measure() {
     --program "$here/words.awk" --input "$work/input-60000.txt" --folder "$work" --runs "${RUNS:-7}"
 }
 
-[ -x "$cc" ] || fail "no holdfast-cc in $build; ./dev build release makes it" 2
+needs holdfast-cc
 mkdir -p "$work/bin"
-if [ $# -eq 0 ]; then set -- suite durable kill; fi
-fetch
-for step in "$@"; do
-  case "$step" in
-    suite | durable | kill | measure) "step_$step" ;;
-    *) fail "no step '$step'; there are suite, durable, kill, measure" 2 ;;
-  esac
-done
+fetch gawk=1:5.2.1-2
+run_steps "suite durable kill" measure "$@"

@@ -10,14 +10,9 @@
 # HOLDFAST_BUILD is a build tree with holdfast-cc in it (default: build/release); what is made goes to build/ports/redis.
 # KILLS: kills on shared memory (default 100); UNITS: units of the suite.
 # Exit codes: 0 all as it should be, 1 not, 2 something that is needed is missing.
-set -euo pipefail
 here=$(cd "$(dirname "$0")" && pwd)
-top=$(cd "$here/../.." && pwd)
-build=${HOLDFAST_BUILD:-$top/build/release}
-cc=$build/bin/holdfast-cc
-work=$top/build/ports/redis
-version=5:7.0.15-1~deb12u10
-export LC_ALL=C
+# shellcheck source-path=SCRIPTDIR source=../common.sh
+source "$here/../common.sh"
 
 # Of one server.
 units=${UNITS:-unit/printver unit/dump unit/auth unit/protocol unit/keyspace unit/scan unit/info unit/info-command
@@ -26,41 +21,17 @@ units=${UNITS:-unit/printver unit/dump unit/auth unit/protocol unit/keyspace uni
   unit/scripting unit/slowlog unit/geo unit/hyperloglog unit/bitops unit/bitfield unit/lazyfree unit/pendingquerybuf
   unit/limits unit/obuf-limits unit/tracking unit/querybuf unit/replybufsize unit/latency-monitor unit/acl}
 
-say() { printf '\n== %s\n' "$*"; }
-fail() { printf 'port.sh: %s\n' "$1" >&2; exit "${2:-1}"; }
-
-fetch() {
-  mkdir -p "$work/fetched"
-  if (cd "$work/fetched" && sha256sum --status -c "$here/SHA256SUMS" 2>/dev/null); then return; fi
-  say "fetching the Debian source package redis $version"
-  "$top/tools/setup.sh" --sources
-  (cd "$work/fetched" && apt-get -q source --download-only "redis=$version") ||
-    fail "the source package redis $version cannot be had" 2
-  (cd "$work/fetched" && sha256sum -c "$here/SHA256SUMS") || fail "the source package is not the one that we know"
-}
-
-# tree <name>: a fresh copy of the source, its Debian patches applied.
-tree() {
-  rm -rf "${work:?}/$1"
-  if [ ! -d "$work/source" ]; then
-    dpkg-source --no-check -x "$work/fetched/redis_7.0.15-1~deb12u10.dsc" "$work/source" >"$work/unpack.log" 2>&1 ||
-      fail "dpkg-source failed, see $work/unpack.log" 2
-  fi
-  cp -a "$work/source" "$work/$1"
-}
-
-# compile <name> <compiler> [make argument...]
-compile() {
-  local dir=$work/$1 name=$1 compiler=$2
+# made <name> <compiler> [make argument...]
+made() {
+  local name=$1 compiler=$2
   shift 2
-  make -C "$dir" -j"$(nproc)" MALLOC=libc USE_SYSTEMD=no OPTIMIZATION=-O2 CC="$compiler" "$@" redis-server redis-cli \
-    redis-benchmark redis-check-rdb redis-check-aof >"$work/$name-build.log" 2>&1 ||
-    fail "building $name failed, see $work/$name-build.log"
+  compile "$name" make -j"$(nproc)" MALLOC=libc USE_SYSTEMD=no OPTIMIZATION=-O2 CC="$compiler" "$@" redis-server \
+    redis-cli redis-benchmark redis-check-rdb redis-check-aof
 }
 plain() {
   if [ ! -x "$work/clang/src/redis-server" ]; then
     tree clang
-    compile clang clang-19
+    made clang clang-19
   fi
 }
 
@@ -78,18 +49,7 @@ check() {
   (cd "$dir" && tclsh tests/test_helper.tcl --clients 2 --no-latency "$@" "${single[@]}") >"$result.log" 2>&1 || true
   sed 's/\x1b\[[0-9;]*m//g' "$result.log" |
     sed -nE 's/^\[ok\]: (.*) \([0-9]+ ms\)$/\1 passed/p; s/^\[err\]: (.*) in tests.*$/\1 failed/p' | sort -u >"$result"
-  [ -s "$result" ] || fail "the suite did not run, see $result.log"
-  printf '%-16s %d passed, %d failed\n' "$(basename "$result")" \
-    "$(grep -c ' passed$' "$result" || true)" "$(grep -c ' failed$' "$result" || true)"
-}
-# What fails and does not with plain Clang.
-fails_here() {
-  comm -13 <(grep ' failed$' "$work/suite-clang" | sort) <(grep ' failed$' "$work/$1" | sort) | sed 's/ failed$//'
-}
-none_fails_here() {
-  local found
-  found=$(fails_here "$1")
-  [ -z "$found" ] || fail "$1: these fail, and do not with plain Clang: $found"
+  counted "$(basename "$result")"
 }
 
 step_suite() {
@@ -97,17 +57,16 @@ step_suite() {
   plain
   check clang suite-clang
   tree compiled
-  compile compiled "$cc"
+  made compiled "$cc"
   check compiled suite-compiled
-  none_fails_here suite-compiled
+  fails_as_known suite-compiled suite-clang
 }
 
 durable() {
-  tree durable
-  "$top/ports/apply_edits.py" "$here/edits" "$work/durable" | tee "$work/lines"
+  edited durable
   cp "$here"/redis_pool.[ch] "$here/redis_pool_names.h" "$work/durable/src/"
   # Objects point to tables and functions of the program.
-  compile durable "$cc" CFLAGS=-fno-pie LDFLAGS=-no-pie
+  made durable "$cc" CFLAGS=-fno-pie LDFLAGS=-no-pie
 }
 
 step_durable() {
@@ -115,7 +74,7 @@ step_durable() {
   durable
   [ -f "$work/suite-clang" ] || { plain && check clang suite-clang; }
   check durable suite-durable
-  none_fails_here suite-durable
+  fails_as_known suite-durable suite-clang
   say "with a pool under each server"
   mv "$work/durable/src/redis-server" "$work/durable/src/redis-server.durable"
   cat >"$work/durable/src/redis-server" <<WRAPPER
@@ -130,8 +89,7 @@ WRAPPER
   check durable suite-pool --tags "-needs:repl -aofrw" --skipfile "$here/skipped-on-a-pool"
   mv "$work/durable/src/redis-server.durable" "$work/durable/src/redis-server"
   rm -f /dev/shm/redis-suite.*
-  diff <(fails_here suite-pool) <(grep -v '^#' "$here/not-on-a-pool" | sort) ||
-    fail "other tests fail over a pool than those that are known to"
+  fails_as_known suite-pool suite-clang "$here/not-on-a-pool"
 }
 
 step_kill() {
@@ -153,7 +111,7 @@ step_kill() {
   rm -f "$work/control/src/dict.o"
   make -C "$work/control/src" MALLOC=libc USE_SYSTEMD=no OPTIMIZATION=-O2 CC="$cc" CFLAGS="-fno-pie -fno-nvm" \
     LDFLAGS=-no-pie dict.o >"$work/control-build.log" 2>&1 || fail "see $work/control-build.log"
-  compile control "$cc" CFLAGS=-fno-pie LDFLAGS=-no-pie
+  made control "$cc" CFLAGS=-fno-pie LDFLAGS=-no-pie
   if "$here/kill_test.py" --plain "$work/clang/src/redis-server" --durable "$work/control/src/redis-server" \
     --pool /dev/shm/redis-kills.pool --kills "$kills" >"$work/control.log" 2>&1; then
     fail "the kills found nothing wrong with a server that does not log"
@@ -167,13 +125,7 @@ step_measure() {
   "$here/measure.py" --plain "$work/clang/src" --durable "$work/durable/src" --folder "$work" --rounds "${ROUNDS:-3}"
 }
 
-[ -x "$cc" ] || fail "no holdfast-cc in $build; ./dev build release makes it" 2
+needs holdfast-cc
 mkdir -p "$work"
-if [ $# -eq 0 ]; then set -- suite durable kill; fi
-fetch
-for step in "$@"; do
-  case "$step" in
-    suite | durable | kill | measure) "step_$step" ;;
-    *) fail "no step '$step'; there are suite, durable, kill, measure" 2 ;;
-  esac
-done
+fetch redis=5:7.0.15-1~deb12u10
+run_steps "suite durable kill" measure "$@"
