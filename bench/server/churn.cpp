@@ -283,7 +283,7 @@ int main(int argc, char** argv) {
   CLI::App app{"what caches keep whose values change in size"};
   app.add_flag("--quick", c.quick, "few requests: shows that it works");
   app.add_option("--megabytes", c.megabytes, "memory for items, -m of the servers")->capture_default_str();
-  app.add_option("--rounds", c.rounds, "of all sizes")->capture_default_str();
+  app.add_option("--runs,--rounds", c.rounds, "how often each size has its turn")->capture_default_str();
   app.add_option("--ops", c.operations_max, "questions of a phase at most")->capture_default_str();
   app.add_option("--filter", c.filter, "only systems whose name has this in it");
   app.add_option("--json", c.json, "file for the results");

@@ -95,6 +95,22 @@ NVM_API int nvm_tx_next(NVM_POOL *pool);
  * (NVM_TX_ON_COMMIT) of the transaction. */
 NVM_API int nvm_tx_next_async(NVM_POOL *pool, uint64_t *lsn);
 
+/* How full the log is: a turn that has filled half of it ends early.
+ *
+ *   nvm_tx_room room;
+ *   if (nvm_tx_get_room(pool, &room) == 0 && room.most != 0 && room.used > room.most / 2) nvm_tx_next(pool);
+ *
+ * used: bytes of log that a commit of the transaction, with all its levels, would take now, at most.  most: bytes that
+ * it may take (ssd: half of the ring; engine mnemosyne: the lane's ring).  Past it nvm_tx_log() and nvm_alloc() fail
+ * with NVM_E_LOG_FULL and the figures; stores of compiled code go on, and are taken back by the abort that follows.
+ * most 0: as much as the pool has room for (undo and redo on direct media; engine log; the changes of barrier
+ * transactions, whose used is 0).  Cost: some loads.  -1: NVM_E_NO_TRANSACTION, NVM_E_INVALID. */
+typedef struct nvm_tx_room {
+  uint64_t used;
+  uint64_t most;
+} nvm_tx_room;
+NVM_API int nvm_tx_get_room(NVM_POOL *pool, nvm_tx_room *room);
+
 #ifdef __cplusplus
 }
 #endif

@@ -39,9 +39,23 @@ bool doom_lost(errc code) noexcept {
   return found;
 }
 
+// Whether the transactions can take back stores there though they cannot commit any more.
+bool are_kept(const nvm_range* ranges, std::size_t count) noexcept {
+  for (std::size_t i = 0; i < count; ++i) {
+    const entry* e = thread_transactions::mine().around(ranges[i].p);
+    if (e == nullptr) continue;
+    const auto range = range_in(*e, ranges[i].p, ranges[i].n);
+    if (!range || !e->transaction->covers(*range)) return false;
+  }
+  return true;
+}
+
 // Outside of any transaction a store is the program's own affair.
 void log_ranges(const nvm_range* ranges, std::size_t count) noexcept {
   const status logged = announce(ranges, count, outside_of_transactions::left_out);
+  if (!logged && logged.error() == errc::log_full && are_kept(ranges, count)) return;
+  // Of a child that has a picture: its stores are its own, and where it has none they say so.
+  if (!logged && logged.error() == errc::forked) return;
   if (logged || (logged.error() == errc::io && doom_lost(logged.error()))) return;
   cannot_keep(ranges[0].p, ranges[0].n);
 }

@@ -456,6 +456,15 @@ int nvm_tx_next(NVM_POOL* pool) {
   if (*open && nvm_tx_commit(pool) != 0) return -1;
   return nvm_tx_begin(pool);
 }
+int nvm_tx_get_room(NVM_POOL* pool, nvm_tx_room* room) {
+  if (room == nullptr) return api::report(fail(errc::invalid, "there is no place for the answer"));
+  auto found = api::open_in(pool);
+  if (!found) return api::report(found.error());
+  const nvm::tx::log_room now = (*found)->transaction->room();
+  *room = {now.used, now.most};
+  return 0;
+}
+
 int nvm_tx_next_async(NVM_POOL* pool, uint64_t* lsn) {
   if (lsn != nullptr) *lsn = 0;
   const auto open = turn_is_open(pool);

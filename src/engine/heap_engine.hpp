@@ -209,6 +209,13 @@ class heap_engine final : public engine {
         : engine_{engine}, heap_{engine.heap_}, transaction_{transaction} {}
     unsigned depth() const noexcept override { return transaction_.depth(); }
     errc failure() const noexcept override { return transaction_.failure(); }
+    tx::log_room room() const noexcept override {
+      if constexpr (requires { transaction_.room(); }) {
+        return transaction_.room();
+      } else {
+        return {};
+      }
+    }
     // acquire: pairs with the release in leave(): what the transaction did is done.
     bool open() const noexcept { return (turns() & 1) != 0; }
     std::uint64_t turns() const noexcept { return turns_.load(std::memory_order_acquire); }

@@ -83,6 +83,13 @@ class lanes : public lane_owners {
     return true;
   }
 
+  // Bytes of the largest record of a medium with atomic batches, whose ring takes the place of the lanes.
+  [[nodiscard]] std::uint64_t record_bytes_max() const noexcept
+    requires(M::atomic_batches)
+  {
+    return layout::ring_place{geometry_.log_offset, geometry_.log_bytes}.record_bytes_max();
+  }
+
   [[nodiscard]] std::uint64_t generation(unsigned index) const noexcept { return lanes_[index].generation; }
 
   // ---- the open generation: owner only, direct media only ----

@@ -78,6 +78,15 @@ class mnemosyne_log : public lane_owners {
     return fail(errc::log_full, "a transaction of more than %lu lines of log: the lane's ring has %lu",
                 ring.distance(l.garbage_end, l.writer->position()) + lines, ring.lines);
   }
+  // Lines that the open transaction takes, and that there are.
+  struct lines_taken {
+    std::uint64_t used, all;
+  };
+  [[nodiscard]] lines_taken lines_of(unsigned index) const noexcept {
+    const lane& l = lanes_[index];
+    const word_ring ring{geometry_, index};
+    return {ring.distance(l.garbage_end, l.writer->position()), ring.lines};
+  }
   void put_bytes(unsigned index, std::uint64_t offset, const std::byte* from, std::uint64_t bytes) noexcept {
     lane& l = lanes_[index];
     l.writer->put_bytes(offset, from, bytes);

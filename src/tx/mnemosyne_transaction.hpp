@@ -197,6 +197,11 @@ class mnemosyne_undo_transaction : public transaction_core<M, log::mnemosyne_log
     return fail(errc::no_memory, "no volatile memory for a transaction");
   }
 
+  [[nodiscard]] log_room room() const noexcept {
+    const auto lines = lanes_.lines_of(lane_);
+    return {lines.used * line_bytes, lines.all * line_bytes};
+  }
+
   // One group for a call; the same bytes are logged again if they are announced again.
   [[nodiscard, gnu::noinline]] status announce(const byte_range* ranges, std::size_t count) noexcept try {
     if (log_failed_) return core::refuse();

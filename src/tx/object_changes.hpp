@@ -49,6 +49,12 @@ class object_changes {
   [[nodiscard]] const std::vector<allocation>& allocations() const noexcept { return allocations_; }
   // As of structure_pages.
   [[nodiscard]] std::uint64_t freed_by() const noexcept { return space_.freed_by(); }
+  // What a commit now would keep: fresh objects, the bytes of those in slots (others are whole pages), and frees of
+  // objects that existed before.
+  struct remains {
+    std::uint64_t fresh = 0, slot_bytes = 0, frees = 0;
+  };
+  [[nodiscard]] const remains& remaining() const noexcept { return remaining_; }
   // Nothing was allocated or freed.
   [[nodiscard]] bool none() const noexcept { return allocations_.empty() && frees_.empty(); }
 
@@ -78,7 +84,11 @@ class object_changes {
   [[nodiscard]] status release(std::uint64_t offset, layout::object_layout l) {
     frees_.emplace_back();
     status s = begin_free(offset, l, frees_.back());
-    if (!s) frees_.pop_back();
+    if (!s) {
+      frees_.pop_back();
+    } else {
+      count_free(frees_.back(), true);
+    }
     return s;
   }
 
@@ -88,7 +98,11 @@ class object_changes {
     if (!o) return o.error();
     frees_.push_back({*o, no_allocation, layout::object_layout::raw});
     status s = space_.begin_free(*o, lane_);
-    if (!s) frees_.pop_back();
+    if (!s) {
+      frees_.pop_back();
+    } else {
+      count_free(frees_.back(), true);
+    }
     return s;
   }
 
@@ -119,6 +133,7 @@ class object_changes {
   void drop(const mark& m) noexcept {
     while (frees_.size() > m.frees) {
       space_.cancel_free(frees_.back().object, lane_);
+      count_free(frees_.back(), false);
       frees_.pop_back();
     }
     while (allocations_.size() > m.allocations) {
@@ -162,6 +177,7 @@ class object_changes {
     live_ = 0;
     found_.bytes = 0;
     if (none()) return;
+    remaining_ = {};
     allocations_.clear();
     if (!by_offset_.empty()) by_offset_.clear();
     frees_.clear();
@@ -179,6 +195,7 @@ class object_changes {
       return r;
     }
     allocations_.back() = {*r, bytes, false, l};
+    count_fresh(allocations_.back(), true);
     platform::memory_watch::object(base_ + r->offset, bytes, r->bytes);
     index_last_allocation();
     return r;
@@ -245,7 +262,17 @@ class object_changes {
   }
   void forget_last_allocation() noexcept {
     if (!by_offset_.empty()) by_offset_.erase(allocations_.back().place.offset);
+    count_fresh(allocations_.back(), false);
     allocations_.pop_back();
+  }
+  void count_fresh(const allocation& a, bool more) noexcept {
+    const std::uint64_t one = more ? 1 : ~std::uint64_t{0};
+    remaining_.fresh += one;
+    if (a.place.length_byte != nullptr) remaining_.slot_bytes += one * a.bytes;
+  }
+  void count_free(const pending_free& f, bool more) noexcept {
+    if (f.allocation != no_allocation) return count_fresh(allocations_[f.allocation], !more);
+    remaining_.frees += more ? 1 : ~std::uint64_t{0};
   }
   // Index of the live allocation of this transaction at `offset`.
   [[nodiscard]] std::size_t allocation_at(std::uint64_t offset) noexcept {
@@ -266,6 +293,7 @@ class object_changes {
   std::vector<std::uint64_t> words_;
   std::size_t live_ = 0;
   std::size_t last_hit_ = 0;
+  remains remaining_;
 };
 
 }  // namespace nvm::tx

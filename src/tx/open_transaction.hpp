@@ -20,10 +20,18 @@ class open_store;  // space/open_store.hpp
 
 namespace nvm::tx {
 
+// What a commit now would take of the log at most, and what it may take; most 0: as much as the pool has room for.
+struct log_room {
+  std::uint64_t used = 0;
+  std::uint64_t most = 0;
+};
+
 class open_transaction {
  public:
   virtual ~open_transaction() = default;
   [[nodiscard]] virtual unsigned depth() const noexcept = 0;
+  // All levels.
+  [[nodiscard]] virtual log_room room() const noexcept { return {}; }
   // errc::ok, or the failure that leaves only abort.
   [[nodiscard]] virtual errc failure() const noexcept = 0;
   [[nodiscard]] virtual status begin() noexcept = 0;

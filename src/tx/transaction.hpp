@@ -30,6 +30,7 @@
 #pragma once
 
 #include <algorithm>
+#include <bit>
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
@@ -74,7 +75,8 @@ class transaction : public transaction_core<M, log::lanes<M>> {
     return fail(errc::no_memory, "no volatile memory for a transaction");
   }
 
-  // Announces ranges of the pool, all of them inside it.
+  // Announces ranges of the pool, all of them inside it.  errc::log_full: no commit can have them, but their old bytes
+  // are kept.
   // Also where nothing but abort is left because there was no room for an object: a program may write before it gives
   // up, and what it writes has to be taken back.
   [[nodiscard]] status announce(const byte_range* ranges, std::size_t count) noexcept {
@@ -92,7 +94,27 @@ class transaction : public transaction_core<M, log::lanes<M>> {
       log_failed_ = true;
       core::doom(s.error());
     }
+    if constexpr (M::atomic_batches) {
+      // What is written all the same can be taken back.
+      if (s) s = fits(0);
+      if (!s) [[unlikely]]
+        core::doom(s.error());
+    }
     return s;
+  }
+
+  // What a commit now would take of the log at most.  Direct media find more log where the pool has room.
+  [[nodiscard]] log_room room() const noexcept {
+    if constexpr (M::atomic_batches) {
+      constexpr std::uint64_t entry = sizeof(layout::ring_entry) + 8;
+      const auto& o = objects_.remaining();
+      // An object and its length; the words of its allocation.
+      return {sizeof(layout::ring_record) + M::batch::allowance_bytes + announced_.bytes + announced_.runs * entry +
+                  o.slot_bytes + o.fresh * (2 * entry + 2 * (entry + 8)) + o.frees * (entry + 8),
+              lanes_.record_bytes_max()};
+    } else {
+      return {lanes_.logged_bytes(lane_), 0};
+    }
   }
 
   // Whether the innermost level can take back a store to these bytes: it announced them, or the object is its own.
@@ -109,6 +131,12 @@ class transaction : public transaction_core<M, log::lanes<M>> {
 
   // Allocates `bytes` with their layout's header; the offset of the object.  Failure leaves only abort.
   [[nodiscard]] result<std::uint64_t> allocate(std::uint64_t bytes, layout::object_layout l) noexcept {
+    if constexpr (M::atomic_batches) {
+      // Larger objects are whole pages, which go straight to their place where they may.
+      const bool in_slot = bytes < layout::straight_piece_bytes / 2;
+      if (status s = in_slot && !failed_ ? fits(bytes) : status{}; !s) [[unlikely]]
+        return core::doom(s.error());
+    }
     auto r = allocate_object(bytes, l);
     if (!r) return r.error();
     if (planted(plant::word_put_back)) {
@@ -299,6 +327,8 @@ class transaction : public transaction_core<M, log::lanes<M>> {
           if (set.add_run(line, whole)) {
             if constexpr (M::atomic_batches) {
               append(volatile_, line * line_bytes, whole * line_bytes, no_allocation);
+              announced_.bytes += whole * line_bytes;
+              ++announced_.runs;
             } else {
               append(durable_, line * line_bytes, whole * line_bytes);
             }
@@ -308,6 +338,9 @@ class transaction : public transaction_core<M, log::lanes<M>> {
         }
         const std::uint64_t added = set.add(line, line_set::mask_in(line, r.offset, r.bytes));
         if (added == 0) continue;
+        if constexpr (M::atomic_batches) {
+          if (around == no_allocation) count_announced(line, added);
+        }
         std::uint64_t kept = 0;  // bytes whose durable record, if they need one, exists
         if (M::atomic_batches || around != no_allocation) {
           kept = added;
@@ -346,6 +379,25 @@ class transaction : public transaction_core<M, log::lanes<M>> {
         set.remove(line, line_set::mask_in(line, r.offset, r.bytes));
       }
     }
+  }
+
+  // Whether one record has what a commit would take now, and `more` bytes.
+  [[nodiscard]] status fits(std::uint64_t more) const noexcept {
+    const log_room now = room();
+    if (now.used + more <= now.most) [[likely]]
+      return {};
+    return fail(errc::log_full, "transaction needs %lu bytes of log, a record has at most %lu (half the log)",
+                now.used + more, now.most);
+  }
+  // Bytes that are new to this level, of an object that existed before: those that no outer level has announced.
+  void count_announced(std::uint64_t line, std::uint64_t mask) noexcept {
+    for (std::size_t k = 0; k + 1 < levels_.size(); ++k) mask &= ~sets_[k]->mask_of(line);
+    if (mask == 0) return;
+    announced_.bytes += static_cast<std::uint64_t>(std::popcount(mask));
+    announced_.runs += static_cast<std::uint64_t>(std::popcount(mask & ~(mask << 1)));
+    // It goes on where the line before ended.
+    if (announced_.end == line && (mask & 1) != 0) --announced_.runs;
+    announced_.end = mask >> 63 != 0 ? line + 1 : 0;
   }
 
   [[nodiscard]] status keep_volatile() noexcept try {
@@ -578,6 +630,7 @@ class transaction : public transaction_core<M, log::lanes<M>> {
     undo_.clear();
     arena_.reset();
     log_failed_ = false;
+    announced_ = {};
     attached_ = {};
   }
 
@@ -588,6 +641,11 @@ class transaction : public transaction_core<M, log::lanes<M>> {
   std::vector<byte_range> durable_;
   std::vector<fresh_range> volatile_;
   byte_arena arena_;
+  // Atomic batches: what was announced of objects that existed before, by all levels; `end`: the line after the last
+  // byte, if that is a line's last.
+  struct {
+    std::uint64_t bytes = 0, runs = 0, end = 0;
+  } announced_;
   reference_attachment attached_;
   typename M::batch batch_;
 };

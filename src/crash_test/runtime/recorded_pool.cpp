@@ -44,6 +44,7 @@ class recorded_transaction final : public open_transaction {
  public:
   recorded_transaction(open_transaction& inner, const std::byte* base) noexcept : inner_{inner}, base_{base} {}
   [[nodiscard]] unsigned depth() const noexcept override { return inner_.depth(); }
+  [[nodiscard]] tx::log_room room() const noexcept override { return inner_.room(); }
   [[nodiscard]] errc failure() const noexcept override { return inner_.failure(); }
   status begin() noexcept override { return inner_.begin(); }
   status announce(const log::byte_range* ranges, std::size_t count) noexcept override {
