@@ -76,6 +76,34 @@ NVM_API void nvm_malloc_free(void *memory);
  * 0: NULL, or no object (NVM_E_BAD_POINTER). */
 NVM_API size_t nvm_malloc_usable_size(void *memory);
 
+/* ---- fork ---- */
+
+/* A forked child has no pools of its parent: calls fail with NVM_E_FORKED, and an access to a pool's memory is SIGSEGV
+ * after a sentence that names the pool.  New memory of its scopes is from the ordinary heap.
+ *
+ * NVM_FORK_PICTURE: children that are forked from now on have what the pool held at that moment, with what open
+ * transactions had stored, at its addresses: memory of their own, in which stores reach nothing and free() does nothing.
+ * Calls on the pool fail all the same.  It serves a child that writes a snapshot while the parent goes on.  Other threads
+ * that store at the moment of the fork leave half of what they do, as fork() does with any memory.
+ *
+ * Cost, at each fork: the pages in use are copied while the thread waits, and are the child's memory until it ends.
+ * Short of memory, the child has none.  At most 8 pools; not with engine log, a second file (nvm/tier.h), object stores,
+ * or while a relocation goes on: NVM_E_ENGINE.  -1: that, NVM_E_INVALID, NVM_E_TOO_LARGE, NVM_E_FORKED.  Threads: any. */
+enum nvm_fork { NVM_FORK_NOTHING = 0, NVM_FORK_PICTURE = 1 };
+NVM_API int nvm_pool_set_fork(NVM_POOL *pool, uint32_t what);
+
+/* A program that becomes a daemon after it has opened its pools goes on in the child: this opens the pool there, at the
+ * address that it had, once the parent has given it up by ending or by closing it, for which it waits `wait_ms`
+ * milliseconds at most (NVM_E_BUSY).  What the parent had committed is there; a transaction that was open at the fork
+ * was rolled back, or is the parent's still.
+ *
+ *   if (daemon(0, 0) != 0 || (pool = nvm_pool_after_fork(pool, NULL, 10000)) == NULL) give_up();
+ *
+ * The name is that by which the parent has opened the pool: absolute, where the daemon changes its folder.  `options` as
+ * for nvm_pool_open_with().  Where the pool was the scope of this thread, the new one is.  NULL: NVM_E_INVALID for a pool
+ * of this process itself, and what nvm_pool_open_with() says. */
+NVM_API NVM_POOL *nvm_pool_after_fork(NVM_POOL *pool, const nvm_pool_options *options, unsigned wait_ms);
+
 /* ---- one turn, one transaction ---- */
 
 /* A program that works in turns (an event loop, a read-evaluate-print loop) has a transaction open always, and ends it

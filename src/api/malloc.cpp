@@ -2,10 +2,13 @@
 //
 // An allocation is tried in a level of its own, so that one that fails leaves nothing but NULL.
 #include <malloc.h>
+
+#include <algorithm>
 #include <cerrno>
 #include <cstdlib>
 #include <cstring>
 
+#include "api/fork.hpp"
 #include "api/misuse.hpp"
 #include "api/pool_object.hpp"
 #include "nvm/malloc.h"
@@ -19,6 +22,12 @@ constexpr std::size_t late_frees_waiting_max = 256;
 void* no_memory_for_program(int code) noexcept {
   errno = code;
   return nullptr;
+}
+
+// NULL: the ordinary heap.  A forked child has no pools to allocate in.
+NVM_POOL* scope_of_thread() noexcept {
+  NVM_POOL* const pool = nvm_scope_pool();
+  return pool == nullptr || pool->file->forked() ? nullptr : pool;
 }
 
 // What make() gives, in this thread's transaction of the pool; NULL, and that transaction is as it was.
@@ -105,20 +114,20 @@ NVM_POOL* nvm_scope_pool(void) {
 }
 
 void* nvm_malloc(size_t bytes) {
-  NVM_POOL* const pool = nvm_scope_pool();
+  NVM_POOL* const pool = api::scope_of_thread();
   if (pool == nullptr) return std::malloc(bytes);
   return api::try_in(pool, [&] { return nvm_alloc(pool, 0, bytes == 0 ? 1 : bytes); });
 }
 
 void* nvm_malloc_zeroed(size_t count, size_t bytes) {
-  NVM_POOL* const pool = nvm_scope_pool();
+  NVM_POOL* const pool = api::scope_of_thread();
   if (pool == nullptr) return std::calloc(count, bytes);
   const bool nothing = count == 0 || bytes == 0;
   return api::try_in(pool, [&] { return nvm_calloc(pool, 0, nothing ? 1 : count, nothing ? 1 : bytes); });
 }
 
 void* nvm_malloc_aligned(size_t alignment, size_t bytes) {
-  NVM_POOL* const pool = nvm_scope_pool();
+  NVM_POOL* const pool = api::scope_of_thread();
   if (pool == nullptr) {
     void* p = nullptr;
     if (alignment < sizeof(void*) && alignment != 0 && (alignment & (alignment - 1)) == 0) alignment = sizeof(void*);
@@ -133,13 +142,13 @@ void* nvm_malloc_aligned(size_t alignment, size_t bytes) {
 }
 
 char* nvm_malloc_strdup(const char* text) {
-  NVM_POOL* const pool = nvm_scope_pool();
+  NVM_POOL* const pool = api::scope_of_thread();
   if (pool == nullptr) return ::strdup(text);
   return static_cast<char*>(api::try_in(pool, [&] { return nvm_strdup(pool, text); }));
 }
 
 char* nvm_malloc_strndup(const char* text, size_t bytes_max) {
-  NVM_POOL* const pool = nvm_scope_pool();
+  NVM_POOL* const pool = api::scope_of_thread();
   if (pool == nullptr) return ::strndup(text, bytes_max);
   const size_t bytes = strnlen(text, bytes_max);
   void* const p = api::try_in(pool, [&] { return nvm_alloc(pool, nvm::layout::type_of_text, bytes + 1); });
@@ -156,6 +165,11 @@ void* nvm_malloc_resize(void* memory, size_t bytes) {
     return nullptr;
   }
   if (!nvm_is_durable(memory)) return std::realloc(memory, bytes);
+  if (api::in_picture(memory)) {
+    void* const own = std::malloc(bytes);
+    if (own != nullptr) std::memcpy(own, memory, std::min(bytes, api::bytes_in_picture(memory)));
+    return own;
+  }
   NVM_POOL* const pool = api::pool_around(memory);
   if (pool == nullptr) {
     api::misused(errc::bad_pointer, memory, __builtin_return_address(0));
@@ -166,6 +180,7 @@ void* nvm_malloc_resize(void* memory, size_t bytes) {
 
 void nvm_malloc_free(void* memory) {
   if (!nvm_is_durable(memory)) return std::free(memory);
+  if (api::in_picture(memory)) return;
   const int before = errno;
   NVM_POOL* const pool = api::pool_around(memory);
   nvm::status freed = errc::bad_pointer;
@@ -181,6 +196,7 @@ void nvm_malloc_free(void* memory) {
 size_t nvm_malloc_usable_size(void* memory) {
   if (memory == nullptr) return 0;
   if (!nvm_is_durable(memory)) return malloc_usable_size(memory);
+  if (api::in_picture(memory)) return api::bytes_in_picture(memory);
   NVM_POOL* const pool = api::pool_around(memory);
   return pool == nullptr ? 0 : nvm_size_of(pool, memory);
 }

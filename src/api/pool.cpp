@@ -12,6 +12,7 @@
 #include <thread>
 #include <utility>
 
+#include "api/fork.hpp"
 #include "api/object_stores.hpp"
 #include "api/pool_object.hpp"
 #include "engine/direct.hpp"
@@ -317,6 +318,7 @@ NVM_POOL* finish_open(pool_file::pointer file, const nvm_pool_options& o, log_ru
     (void)failure.again();
     return nullptr;
   }
+  forget_transactions_of_parent();
   pool->opened = true;
   pool->open_ns = platform::monotonic_ns() - since_ns;
   return pool;
@@ -438,6 +440,7 @@ int nvm_pool_close(NVM_POOL* pool) {
     }
     return nvm_pool_close(pool);
   }
+  api::forget_picture(pool);
   if (pool->late.any()) api::free_all_late(pool);
   if (pool->references != nullptr) pool->references->finish();
   {

@@ -16,6 +16,7 @@
 #include "platform/descriptor.hpp"
 #include "platform/map.hpp"
 #include "platform/process.hpp"
+#include "platform/sentence.hpp"
 
 namespace nvm::platform {
 
@@ -97,33 +98,7 @@ bool accesses_quickly(const void* context) noexcept {
          at < reinterpret_cast<std::uintptr_t>(__stop_nvm_quick_access);
 }
 
-// ---- sentences, without functions that a handler may not call ----
-
-class sentence {
- public:
-  sentence(char* to, std::size_t room) noexcept : to_{to}, room_{room} { to_[0] = 0; }
-  sentence& operator<<(const char* text) noexcept {
-    for (; *text != 0 && used_ + 1 < room_; ++text) to_[used_++] = *text;
-    to_[used_] = 0;
-    return *this;
-  }
-  sentence& operator<<(std::uint64_t number) noexcept {
-    char digits[24];
-    char* at = digits + sizeof digits;
-    *--at = 0;
-    do {
-      *--at = static_cast<char>('0' + number % 10);
-      number /= 10;
-    } while (number != 0);
-    return *this << at;
-  }
-  [[nodiscard]] std::size_t bytes() const noexcept { return used_; }
-
- private:
-  char* to_;
-  std::size_t room_;
-  std::size_t used_ = 0;
-};
+// ---- what takes the place of memory ----
 
 constexpr int keep_private = MAP_PRIVATE | MAP_FIXED | MAP_NORESERVE;
 

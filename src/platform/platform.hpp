@@ -5,6 +5,7 @@
 #include "platform/clock.hpp"
 #include "platform/descriptor.hpp"
 #include "platform/file.hpp"
+#include "platform/forked_memory.hpp"
 #include "platform/identity.hpp"
 #include "platform/isa.hpp"
 #include "platform/lost_pages.hpp"

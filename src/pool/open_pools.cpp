@@ -34,7 +34,10 @@ constinit std::atomic<void (*)(pool_file&) noexcept> exit_hook{nullptr};
 void lock_for_fork() noexcept { mutex.lock(); }
 void unlock_after_fork() noexcept { mutex.unlock(); }
 void become_child() noexcept {
-  for (pool_file* p = newest; p != nullptr; p = access::older(*p)) access::poison(*p);
+  for (pool_file* p = newest; p != nullptr; p = access::older(*p)) {
+    if (p->base() != nullptr) platform::miss_in_child(p->base(), p->geometry().address_bytes(), p->path());
+    access::poison(*p);
+  }
   newest = nullptr;
   for (auto& entry : directory) {
     if (entry.load(std::memory_order_relaxed) != nullptr) entry.store(nullptr, std::memory_order_relaxed);
@@ -107,7 +110,10 @@ const pool_file* same_uuid(const pool_file& self, const std::uint8_t* uuid) noex
   return nullptr;
 }
 
-void publish(pool_file& pool) noexcept { set_directory(pool, &pool); }
+void publish(pool_file& pool) noexcept {
+  platform::miss_no_more(pool.base());
+  set_directory(pool, &pool);
+}
 void withdraw(pool_file& pool) noexcept { set_directory(pool, nullptr); }
 
 void set_exit_hook(void (*close)(pool_file& pool) noexcept) noexcept {

@@ -4,8 +4,8 @@
 // whose slot holds it.  Everything else goes through one mutex, which fork() takes too: no file is opened or closed
 // between the parent's memory and the child's.
 //
-// In a child: descriptors are closed (the lock stays the parent's), the pool's addresses fault, pool_file::forked() is
-// true.  The child may open pools of its own.
+// In a child: descriptors are closed (the lock stays the parent's), the pool's addresses fault with a sentence
+// (platform/forked_memory.hpp), pool_file::forked() is true.  The child may open pools of its own.
 #pragma once
 
 #include <mutex>
