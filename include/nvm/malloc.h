@@ -49,6 +49,22 @@ NVM_API NVM_POOL *nvm_scope_pool(void);
   __attribute__((cleanup(nvm_scope_end), unused)) nvm_scope NVM_SCOPE_NAME(__LINE__) = nvm_scope_begin(pool)
 #endif
 
+/* ---- what is not worth a log ---- */
+
+/* struct entry { unsigned long last_use NVM_STALE_OK; unsigned hits[4] NVM_STALE_OK; ... };
+ *
+ * Statistics, times of last use, caches: holdfast-cc does not log stores to such a field, and a transaction that changes
+ * nothing else neither syncs nor fences.  Such a store takes effect at once and stays after an abort; after a crash the
+ * field has some value that it had before, of a new object that of its commit or a later one.  Numbers, enumerations
+ * and arrays of them, each element at a multiple of its size, so that no crash tears one; pointers and structures are
+ * an error of holdfast-cc.  A bit-field is logged all the same, and so are stores through an address of the field that
+ * another function was given.  Other compilers log nothing anyway. */
+#if defined(__HOLDFAST_TYPES__)
+#define NVM_STALE_OK __attribute__((annotate("nvm_stale_ok")))
+#else
+#define NVM_STALE_OK
+#endif
+
 /* ---- the family ---- */
 
 /* New memory, by the scope.  0 bytes give memory of 1 byte, as the C library does. */

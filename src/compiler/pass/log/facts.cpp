@@ -6,6 +6,7 @@
 #include <llvm/IR/DebugInfoMetadata.h>
 #include <llvm/IR/IRBuilder.h>
 #include <llvm/IR/Instructions.h>
+#include <llvm/IR/IntrinsicInst.h>
 #include <llvm/IR/Operator.h>
 
 namespace nvm::compiler {
@@ -137,6 +138,17 @@ bool is_volatile(const Value* address, const TargetLibraryInfo& libc) {
     return false;
   }
   return !objects.empty();
+}
+
+bool may_be_stale(const Value* address) {
+  if (!address->getType()->isPointerTy()) return false;
+  while (const auto* g = dyn_cast<GEPOperator>(address->stripPointerCasts())) address = g->getPointerOperand();
+  const auto* mark = dyn_cast<IntrinsicInst>(address->stripPointerCasts());
+  if (mark == nullptr || mark->getIntrinsicID() != Intrinsic::ptr_annotation) return false;
+  const auto* text = dyn_cast<GlobalVariable>(mark->getArgOperand(1)->stripPointerCasts());
+  if (text == nullptr || !text->hasInitializer()) return false;
+  const auto* what = dyn_cast<ConstantDataSequential>(text->getInitializer());
+  return what != nullptr && what->isCString() && what->getAsCString() == "nvm_stale_ok";
 }
 
 bool is_durable(const Value* address) { return belongs_to_durable(address, 0); }

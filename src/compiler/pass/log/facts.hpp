@@ -40,6 +40,8 @@ inline constexpr const char* assembly_mark = "nvm-assembly";
 [[nodiscard]] bool is_elsewhere(const llvm::Value* address);
 // Every object that the address can belong to is a variable, or fresh from malloc and its kin.
 [[nodiscard]] bool is_volatile(const llvm::Value* address, const llvm::TargetLibraryInfo& libc);
+// The address is of a field that is NVM_STALE_OK (nvm/malloc.h), or of an element of one: Clang marks each access.
+[[nodiscard]] bool may_be_stale(const llvm::Value* address);
 // The address is of an object that nvm_alloc and its kin, or nvm_pool_get_root, returned in this function.
 [[nodiscard]] bool is_durable(const llvm::Value* address);
 // The address is of a variable that such an address was stored into, in this function.

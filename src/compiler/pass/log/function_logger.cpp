@@ -171,6 +171,10 @@ class function_logger {
     const auto bytes = static_cast<std::int64_t>(size.getFixedValue());
     if (left_out_as_volatile(i, address)) return;
     std::int64_t offset = 0;
+    if (may_be_stale(address)) {
+      ++counts_.stale;
+      return report(i, "Stale", "not logged: the field is NVM_STALE_OK");
+    }
     Value* base = GetPointerBaseWithConstantOffset(address, offset, layout_);
     if (const known_range* r = options_.everything ? nullptr : covering(known, base, offset, bytes); r != nullptr) {
       expect_logged(i, address, static_cast<std::uint64_t>(bytes));

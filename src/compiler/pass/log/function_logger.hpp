@@ -33,7 +33,7 @@ struct logging_options {
 struct counts {
   unsigned stores = 0, calls = 0;
   unsigned logged = 0, loops = 0;  // log calls; `loops` of them before a loop
-  unsigned volatile_target = 0, fresh = 0, dominated = 0, merged = 0, hoisted = 0, batched = 0;  // left out
+  unsigned volatile_target = 0, fresh = 0, dominated = 0, merged = 0, hoisted = 0, batched = 0, stale = 0;  // left out
 };
 
 using unsafe_table = std::map<std::string, unsafe_function>;

@@ -131,7 +131,7 @@ class log_pass : public PassInfoMixin<log_pass> {
              << " of them before precompiled functions, " << n.loops
              << " before loops), left out: " << n.volatile_target << " volatile, " << n.fresh << " fresh, "
              << n.dominated << " dominated, " << n.merged << " merged, " << n.hoisted << " hoisted, " << n.batched
-             << " batched\n";
+             << " batched, " << n.stale << " stale\n";
     }
     return changed ? PreservedAnalyses::none() : PreservedAnalyses::all();
   }

@@ -76,6 +76,21 @@ class unit_reader : public RecursiveASTVisitor<unit_reader> {
     return true;
   }
 
+  // NVM_STALE_OK: what a crash may leave old, but not torn, and what leads nowhere.
+  bool VisitFieldDecl(FieldDecl* d) {
+    const auto is_stale = [](const AnnotateAttr* a) { return a->getAnnotation() == "nvm_stale_ok"; };
+    if (llvm::none_of(d->specific_attrs<AnnotateAttr>(), is_stale) || d->getType()->isDependentType()) return true;
+    QualType type = d->getType();
+    while (const auto* array = type->getAsArrayTypeUnsafe()) type = array->getElementType();
+    const RecordDecl* const of = d->getParent();
+    if (!type->isArithmeticType() && !type->isEnumeralType()) {
+      error(d->getLocation(), "%0 is NVM_STALE_OK and a %1: only numbers and enumerations may be stale") << d << type;
+    } else if (of->hasAttr<PackedAttr>() || d->hasAttr<PackedAttr>()) {
+      error(d->getLocation(), "%0 is NVM_STALE_OK and packed: a crash could tear it") << d;
+    }
+    return true;
+  }
+
   // NVM_PTR, wherever it is written.
   bool VisitAttributedTypeLoc(AttributedTypeLoc l) {
     const auto* note = dyn_cast_or_null<AnnotateTypeAttr>(l.getAttr());
