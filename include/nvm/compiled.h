@@ -113,6 +113,8 @@ NVM_API int __nvm_tx_covers(const void *p, size_t n);
 NVM_API uint64_t __nvm_tx_ended(void);
 /* The live object that holds p, committed or of this thread's transaction: its start and size; 0 if there is none. */
 NVM_API size_t __nvm_object_around(const void *p, const void **start);
+/* Whether p is of this program or one of its libraries, and objects without a type may hold it (nvm/static.h). */
+NVM_API int __nvm_leads_into_program(const void *p);
 /* Number of the n bytes from p on that lie in the object around p; without an object, in the pool.  n if this thread
  * has no transaction in p's pool. */
 NVM_API size_t __nvm_room(const void *p, size_t n);

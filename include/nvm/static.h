@@ -17,6 +17,8 @@
  * null.  Null stays null; a value that no table tells stays what it is, and is counted (nvm_pool_each_static()).  The
  * end of an object that is the beginning of another is taken for that.
  *
+ * Programs without types (nvm/malloc.h) hold such addresses in any word of any object: see nvm_statics_in_untyped().
+ *
  * The pool knows such fields from its type map (holdfast-cc, or nvm/describe.h: NVM_STATIC; nvm/describe.hpp:
  * nvm::static_pointer()).  A program none of whose types has one leaves them alone, as does the holdfast command.
  *
@@ -56,6 +58,24 @@ typedef struct nvm_static_object {
  * holdfast-cc do so before main().  -1: NVM_E_INVALID, NVM_E_TOO_LARGE, NVM_E_NO_MEMORY.  Threads: any. */
 NVM_API int nvm_register_statics(const nvm_static_object *objects, size_t count);
 NVM_API int nvm_static(const char *name, const void *address, uint64_t bytes);
+
+/* Says, before pools are opened for change, that objects without a type (type 0, or one that nobody describes) may hold
+ * addresses of this program and its libraries in any of their words, at multiples of 8 bytes.  holdfast-cc -fnvm-statics
+ * says it for a program, and announces the names.  A pool that is opened then is one of such programs for good:
+ *
+ *   each word that lies in an image (a program or library) of the process before, which is elsewhere now, is taken for a
+ *   static pointer, found by name, or by place in the same build; what is gone is named and the pool refused.  In the
+ *   image that makes this call everything has a name: a word that leads to none of it is no address, and stays
+ *   a program that does not say this is refused (NVM_E_ADDRESS), with the names of both; one that opens read-only, as
+ *   the holdfast command does, or with NVM_TYPES_IGNORE, has such words as they are
+ *
+ * A number that happens to be such an address would be changed, so nothing is taken for one below 4 GiB: a program that
+ * is linked with -no-pie is refused the pool of another build.  Images need a build id (--build-id).  Put right are
+ * objects that have committed; what the program holds itself is its own matter.
+ *
+ * Cost of an open at other addresses: all objects without a type are read once, and again to be stored, in parallel
+ * parts.  Under `setarch -R` a program lies where it lay, and an open of the same build costs nothing. */
+NVM_API void nvm_statics_in_untyped(int may);
 
 /* What of a program the static pointers of a pool lead to. */
 typedef struct nvm_static_info {

@@ -12,6 +12,7 @@
 #include "api/misuse.hpp"
 #include "api/pool_object.hpp"
 #include "nvm/malloc.h"
+#include "object/static_registry.hpp"
 
 namespace nvm::api {
 namespace {
@@ -23,6 +24,10 @@ void* no_memory_for_program(int code) noexcept {
   errno = code;
   return nullptr;
 }
+
+// Whether words of fresh memory must not hold what was there: they might be taken for addresses of programs
+// (nvm_statics_in_untyped()).
+bool zeroes() noexcept { return object::static_registry::of_program().untyped_may_lead(); }
 
 // NULL: the ordinary heap.  A forked child has no pools to allocate in.
 NVM_POOL* scope_of_thread() noexcept {
@@ -116,7 +121,10 @@ NVM_POOL* nvm_scope_pool(void) {
 void* nvm_malloc(size_t bytes) {
   NVM_POOL* const pool = api::scope_of_thread();
   if (pool == nullptr) return std::malloc(bytes);
-  return api::try_in(pool, [&] { return nvm_alloc(pool, 0, bytes == 0 ? 1 : bytes); });
+  return api::try_in(pool, [&] {
+    const size_t n = bytes == 0 ? 1 : bytes;
+    return api::zeroes() ? nvm_calloc(pool, 0, 1, n) : nvm_alloc(pool, 0, n);
+  });
 }
 
 void* nvm_malloc_zeroed(size_t count, size_t bytes) {
@@ -175,7 +183,14 @@ void* nvm_malloc_resize(void* memory, size_t bytes) {
     api::misused(errc::bad_pointer, memory, __builtin_return_address(0));
     return api::no_memory_for_program(ENOMEM);
   }
-  return api::try_in(pool, [&] { return nvm_realloc(pool, memory, nvm_type_of(pool, memory), bytes); });
+  const size_t before = api::zeroes() ? nvm_size_of(pool, memory) : bytes;
+  return api::try_in(pool, [&] {
+    void* const now = nvm_realloc(pool, memory, nvm_type_of(pool, memory), bytes);
+    if (now != nullptr && now != memory && bytes > before) {
+      std::memset(static_cast<std::byte*>(now) + before, 0, bytes - before);
+    }
+    return now;
+  });
 }
 
 void nvm_malloc_free(void* memory) {

@@ -7,8 +7,10 @@
 
 #include "api/object_stores.hpp"
 #include "api/pool_object.hpp"
+#include "nvm/compiled.h"
 #include "nvm/static.h"
 #include "object/field_name.hpp"
+#include "object/static_images.hpp"
 #include "object/static_registry.hpp"
 #include "object/undescribed.hpp"
 #include "platform/images.hpp"
@@ -33,8 +35,16 @@ std::vector<object::static_object> images() {
   return all;
 }
 
-// Whether the program knows of such fields: it has a type with one, or visitors that may tell of some.
+// Whether some program has said that objects without a type may lead into it.
+bool untyped_may_lead(const nvm_pool* pool) noexcept {
+  return pool->file->has_feature(layout::feature_untyped_statics);
+}
+
+// Whether the program knows of such fields: it has a type with one, or visitors that may tell of some, or says that
+// objects without a type may have some.  In a pool where they may, only those programs take part that say so.
 result<bool> program_has_statics(const nvm_pool* pool) {
+  if (static_registry::of_program().untyped_may_lead()) return true;
+  if (untyped_may_lead(pool)) return false;
   auto ours = object::type_registry::of_program().types();
   if (!ours) return pool->types == NVM_TYPES_IGNORE ? result<bool>{false} : result<bool>{ours.error()};
   bool visited = false;
@@ -68,7 +78,9 @@ std::vector<tx::assigned_bytes> differences(const type_map& types, const object:
 // With the pool's type map, in one transaction.
 status publish(nvm_pool* pool, const static_table& table) {
   constexpr std::size_t together = 512;  // words that are stored where they are
-  if (status s = pool->engine->add_feature(layout::feature_statics); !s) return s;
+  const bool untyped = static_registry::of_program().untyped_may_lead();
+  const std::uint32_t features = layout::feature_statics | (untyped ? layout::feature_untyped_statics : 0);
+  if (status s = pool->engine->add_feature(features); !s) return s;
   auto types = pool->engine->types();
   if (!types) return types.error();
   const auto bytes = table.bytes();
@@ -97,12 +109,54 @@ struct opened_pool {
   [[nodiscard]] std::string field_of(const object::foreign_pointer& f) const {
     const auto types = pool->engine->types();
     const layout::type_record* const r = types ? types->canonical(f.type) : nullptr;
-    return r == nullptr ? "a field" : std::string{object::name_of(*r)} + "." + object::field_name_at(*r, f.at);
+    return r == nullptr ? "word " + std::to_string(f.at / 8)
+                        : std::string{object::name_of(*r)} + "." + object::field_name_at(*r, f.at);
   }
+
+  [[nodiscard]] std::uint32_t first_mark() const noexcept { return mark; }
 
   nvm_pool* pool;
   object::pointer_plans plans;
+  std::uint32_t mark = 0;
 };
+
+// Objects without a type may lead into programs, as the pool says, or this program.  errc::address: they lead into
+// another, and nobody can tell where; both are named.
+status expect_this_program(const nvm_pool* pool, const static_table& stored, const static_table& program) {
+  const char* const path = pool->file->path();
+  const std::string before{object::program_of(stored)}, now{object::program_of(program)};
+  if (!static_registry::of_program().untyped_may_lead()) {
+    return fail(errc::address,
+                "%s: objects without a type lead into its program: found build %s, expected that one, or one that is "
+                "compiled with -fnvm-statics too; this is build %s",
+                path, before.c_str(), now.c_str());
+  }
+  const auto loaded = images();
+  if (loaded.empty() || key_of(loaded.front()).empty()) {
+    return fail(errc::address,
+                "%s: objects without a type may lead into this program, which does not say which build it is: "
+                "expected it to be linked with --build-id",
+                path);
+  }
+  if (!untyped_may_lead(pool)) return {};
+  if (const object::static_object* fixed = object::fixed_image_gone(stored, program); fixed != nullptr) {
+    return fail(errc::address,
+                "%s: objects without a type lead into a program at a fixed place: found build %s, expected that one, "
+                "or one that is position-independent before and after; this is build %s",
+                path, fixed->name.c_str(), now.c_str());
+  }
+  return {};
+}
+
+// Where a mark of tokens is looked for (static_pointers.hpp); 0: no word is guessed.
+result<std::uint32_t> first_mark_of(const nvm_pool* pool, const static_table& stored) {
+  constexpr std::uint32_t beginning = std::uint32_t{0x5A} << 24, ways = (1U << 24) - 4096;
+  const bool typed_only = stored.state() == layout::static_state::passing && stored.mark() == 0;
+  if (!untyped_may_lead(pool) || typed_only) return std::uint32_t{0};
+  std::uint32_t random = 0;
+  if (status s = platform::random_bytes(&random, sizeof random); !s) return s.error();
+  return beginning + 1 + random % (ways - 1);
+}
 
 // A field that only a visitor knows would keep the address of another process.
 status expect_visitors(nvm_pool* pool, const object::pointer_plans& plans) {
@@ -118,7 +172,8 @@ status expect_visitors(nvm_pool* pool, const object::pointer_plans& plans) {
 status put_right_locked(nvm_pool* pool) {
   const auto takes_part = program_has_statics(pool);
   if (!takes_part) return takes_part.error();
-  if (!*takes_part) return {};
+  const bool refuses = untyped_may_lead(pool) && pool->types != NVM_TYPES_IGNORE && !pool->file->read_only();
+  if (!*takes_part && !refuses) return {};
   static_table stored;
   {
     auto types = pool->engine->types();
@@ -129,14 +184,25 @@ status put_right_locked(nvm_pool* pool) {
   }
   const static_table program = static_registry::of_program().table(images);
   opened_pool host{pool, {}};
+  if (refuses || static_registry::of_program().untyped_may_lead()) {
+    if (status s = expect_this_program(pool, stored, program); !s) return s;
+    const auto mark = first_mark_of(pool, stored);
+    if (!mark) return mark.error();
+    host.mark = *mark;
+  }
   if (stored.state() == layout::static_state::passing || !program.says_all_of(stored)) {
     auto plans = plans_to_follow(pool);
     if (!plans) return plans.error();
     host.plans = std::move(*plans);
+    if (host.mark != 0) host.plans.guess_static_pointers();
     if (status s = expect_visitors(pool, host.plans); !s) return s;
   }
   std::uint64_t moved = 0;
   if (status s = object::put_statics_right(host, stored, program, moved); !s) return s;
+  // All that is put there from now on is of this program, which the table tells.
+  if (static_registry::of_program().untyped_may_lead() && !pool->file->read_only()) {
+    if (status s = pool->engine->add_feature(layout::feature_statics | layout::feature_untyped_statics); !s) return s;
+  }
   pool->statics_are_right = true;
   return {};
 }
@@ -192,6 +258,7 @@ result<found_statics> statics_in(nvm_pool* pool) {
   if (!stored) return stored.error();
   all.table = std::move(*stored);
   object::pointer_plans plans{*types};
+  if (untyped_may_lead(pool)) plans.guess_static_pointers();
   object::static_uses uses{all.table.rows().size()};
   object::relocation_report nothing;
   const static_mover looking{static_mover::pass::look, all.table, all.table, false, &uses};
@@ -206,7 +273,7 @@ int each_of(const found_statics& all, int (*visit)(const nvm_static_info*, void*
   const auto& rows = all.table.rows();
   for (std::size_t i = 0; i < rows.size(); ++i) {
     if (all.fields[i] == 0) continue;
-    const bool is_image = rows[i].kind == layout::static_kind::image;
+    const bool is_image = object::is_image(rows[i].kind);
     const auto image = is_image ? std::nullopt : all.table.find_around(rows[i].address).image;
     const nvm_static_info info{is_image ? nullptr : rows[i].name.c_str(),
                                is_image ? rows[i].name.c_str()
@@ -233,9 +300,18 @@ int nvm_register_statics(const nvm_static_object* objects, size_t count) {
   return api::answer(api::static_registry::of_program().add(objects, count, api::images));
 }
 
+void nvm_statics_in_untyped(int may) {
+  api::static_registry::of_program().untyped_may_lead(may != 0);
+  if (may != 0) nvm::object::announce_image(__builtin_return_address(0));
+}
+
 int nvm_static(const char* name, const void* address, uint64_t bytes) {
   const nvm_static_object one{name, address, bytes};
   return nvm_register_statics(&one, 1);
+}
+
+int __nvm_leads_into_program(const void* p) {
+  return api::static_registry::of_program().untyped_may_lead() && nvm::platform::is_in_image(p) ? 1 : 0;
 }
 
 int nvm_pool_each_static(NVM_POOL* pool, int (*visit)(const nvm_static_info*, void*), void* argument) try {

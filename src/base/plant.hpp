@@ -56,6 +56,7 @@ enum class plant : unsigned char {
   base_not_in_history,       // relocation: pointers get a base before the history has it
   number_alone,              // relocation by transactions: pointers in one transaction, the number in another
   numbers_back_early,        // relocation by transactions: numbers go before the pool prefers the base that they named
+  mark_taken,                // static pointers: tokens begin as a word of the pool does that is none
   addresses_alone,           // static pointers: the table gets new addresses while fields hold old ones
   tokens_unannounced,        // static pointers: fields get tokens while the table says that they hold addresses
   record_after_commit,       // references: an activation record may be durable after the commit that it belongs to

@@ -118,8 +118,8 @@ class log_relocation {
       } else {
         heap_.read(own_, o.payload + p.at, &value, sizeof value);  // of a packed type: it goes on in the next window
       }
-      report.pointers += value != 0 ? 1 : 0;
-      switch (to.move(value)) {
+      report.pointers += value != 0 && !p.guessed ? 1 : 0;
+      switch (to.move(value, p.guessed)) {
         case Mover::what::stays:
           break;
         case Mover::what::foreign:

@@ -78,6 +78,18 @@ pointer_plan pointer_plan::of(const layout::type_record& r) {
   return plan;
 }
 
+pointer_plan pointer_plan::guesses() {
+  pointer_plan plan;
+  plan.size_ = pointer_bytes;
+  plan.flexible_ = true;
+  plan.guesses_ = true;
+  part p;
+  p.element_bytes = pointer_bytes;
+  p.kind = layout::field_kind::static_pointer;
+  plan.parts_.push_back(p);
+  return plan;
+}
+
 pointer_plans::pointer_plans(const type_map& types) {
   std::vector<entry> canonical;
   for (const layout::type_record* r : types.records()) {

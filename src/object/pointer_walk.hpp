@@ -23,6 +23,7 @@ struct pointer_word {
   std::uint64_t at = 0;       // offset from the object's start; a multiple of 8 unless the type is packed
   std::uint32_t target = 0;   // id of the type pointed to, 0: any
   layout::field_kind kind{};  // pointer, weak_pointer or static_pointer
+  bool guessed = false;       // a word of an object that nobody describes, which may be anything
 };
 
 // The pointer words of one type.  An object larger than its type is an array of it, or ends in a flexible array.
@@ -30,6 +31,8 @@ class pointer_plan {
  public:
   // Of a record that was read (type_map::read).  May throw std::bad_alloc.
   [[nodiscard]] static pointer_plan of(const layout::type_record& r);
+  // Of objects that nobody describes: each of their words may be a static pointer.  May throw std::bad_alloc.
+  [[nodiscard]] static pointer_plan guesses();
 
   // Whether objects of the type have no pointers: they are bytes.
   [[nodiscard]] bool none() const noexcept { return parts_.empty(); }
@@ -137,7 +140,7 @@ class pointer_plan {
       } else if (p.kind == structure) {
         list(all, i + 1, i + 1 + p.parts, element, after, visit);
       } else {
-        visit(pointer_word{element, p.target, p.kind});
+        visit(pointer_word{element, p.target, p.kind, guesses_});
       }
     }
   }
@@ -172,6 +175,7 @@ class pointer_plan {
   std::uint32_t lacks_visitor_of_ = 0;
   bool flexible_ = false;
   bool asks_object_ = false;
+  bool guesses_ = false;
 };
 
 // The plans of a type map, by id and by alias.
@@ -206,10 +210,13 @@ class pointer_plans {
 
   // What nobody described has no pointers.
   void untyped_are_bytes(bool yes) noexcept { untyped_are_bytes_ = yes; }
+  // What nobody described may have static pointers: for a static_mover.  May throw std::bad_alloc.
+  void guess_static_pointers() { guesses_ = pointer_plan::guesses(); }
   // All that there is to know of an object's pointers; nullptr: nobody described the type, or it has parts whose
   // visitor this program lacks.
   [[nodiscard]] const pointer_plan* known(std::uint32_t type) const noexcept {
     if (const pointer_plan* p = find(type); p != nullptr) return p->lacks_visitor_of() == 0 ? p : nullptr;
+    if (!guesses_.none() && !layout::is_without_pointers(type)) return &guesses_;
     return untyped_are_bytes_ || layout::is_without_pointers(type) ? &no_pointers_ : nullptr;
   }
 
@@ -220,7 +227,7 @@ class pointer_plans {
   };
   std::vector<entry> ids_;  // ascending
   std::vector<pointer_plan> plans_;
-  pointer_plan no_pointers_;
+  pointer_plan no_pointers_, guesses_;
   bool untyped_are_bytes_ = false;
 };
 

@@ -110,7 +110,7 @@ class mover {
   static constexpr edge moved_edge() noexcept { return edge{"object/E1"}; }
   enum class what : std::uint8_t { stays, moves, foreign };
   // `value` becomes what it is to be.
-  [[nodiscard]] what move(std::uint64_t& value) const noexcept {
+  [[nodiscard]] what move(std::uint64_t& value, bool /*guessed*/ = false) const noexcept {
     if (value == 0 && planted(plant::null_moved)) {  // plant::
       value = now_ - known_.bases[known_.count - 1];
       return what::moves;
@@ -218,8 +218,8 @@ void move_object(std::byte* payload, std::uint64_t offset, std::uint64_t bytes, 
     if (!Mover::concerns(p.kind) || p.at % 8 != 0) return;
     auto* const word = reinterpret_cast<std::uint64_t*>(payload + p.at);
     std::uint64_t value = *word;
-    out.pointers += value != 0 ? 1 : 0;
-    switch (to.move(value)) {
+    out.pointers += value != 0 && !p.guessed ? 1 : 0;
+    switch (to.move(value, p.guessed)) {
       case Mover::what::stays:
         if (to.goes_on() && value != 0) lines.stored(payload + p.at);
         break;

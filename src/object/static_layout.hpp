@@ -1,4 +1,5 @@
-// The table of static pointers, format 1: what of programs the fields that are NVM_STATIC_PTR lead to.
+// The table of static pointers, format 1: what of programs the fields that are NVM_STATIC_PTR lead to, and words of
+// objects that nobody describes where programs say that these may (feature_untyped_statics).
 // docs/format.md states every byte.
 //
 //   table    header | rows
@@ -7,7 +8,9 @@
 // It follows the type map of a pool, in the same object, and is replaced with that, in one transaction.
 //
 // While a relocation is under way a field may hold a *token* in place of an address: the number of a row, and how far
-// into its object.  No address of any program looks like one: its highest bits are neither all 0 nor all 1.
+// into its object.  No address of any program looks like one: its highest bits are neither all 0 nor all 1.  A word that
+// nobody describes may hold anything, so where there are such words tokens begin with a mark of 32 bits that no word of
+// the pool began with before; the lower half is a place in all rows one after the other.
 #pragma once
 
 #include <cstddef>
@@ -29,7 +32,7 @@ struct static_table_header {
   std::uint32_t bytes;     // of the whole table, multiple of 8
   std::uint32_t rows;
   static_state state;
-  std::uint32_t reserved;  // 0
+  std::uint32_t mark;  // 0: none; else of all tokens, their upper half; only while passing
 };
 static_assert(sizeof(static_table_header) == 32 && std::has_unique_object_representations_v<static_table_header>);
 inline constexpr std::size_t static_table_checked_at = 16;
@@ -68,6 +71,8 @@ constexpr std::optional<static_place> place_of_token(std::uint64_t value) noexce
   return static_place{static_cast<std::uint32_t>(value >> static_token_shift) & (static_rows_max - 1),
                       value & ((std::uint64_t{1} << static_token_shift) - 1)};
 }
+// Whether tokens may begin with it: no address does.
+constexpr bool is_static_mark(std::uint32_t mark) noexcept { return mark >> 24 != 0 && mark >> 24 != 0xFF; }
 static_assert(place_of_token(token_of({77, 12}))->row == 77 && !place_of_token(static_address_end - 1));
 
 }  // namespace nvm::layout

@@ -3,10 +3,34 @@
 #include <algorithm>
 #include <cinttypes>
 
+#include "object/static_images.hpp"
+
 namespace nvm::object {
 
 using layout::static_kind;
 using layout::static_place;
+
+namespace {
+
+// Whether the same build lies where it lay.
+bool has(const static_table& program, const static_object& image) noexcept {
+  const auto row = program.find(image);
+  return row && program.rows()[*row] == image;
+}
+
+// Whether a word without a type leads into an object: not to its end, which may be anything's beginning, nor into code.
+bool may_be_address_in(const static_object& o, std::uint64_t offset) noexcept { return offset < o.size; }
+
+// Where a word without a type leads to, which lies in an image that moved.
+std::optional<static_place> guessed_place(const static_mover& m, const static_table& table,
+                                          std::uint64_t value) noexcept {
+  const auto [object, image] = table.find_around(value);
+  const bool named = object && may_be_address_in(table.rows()[object->row], object->offset);
+  if (named && (!image || m.is_there(*object) || !m.is_there(*image))) return object;
+  return image && table.rows()[image->row].kind == announced_image ? std::nullopt : image;
+}
+
+}  // namespace
 
 static_mover::static_mover(pass which, const static_table& table, const static_table& program, bool goes_on,
                            static_uses* uses)
@@ -18,39 +42,46 @@ static_mover::static_mover(pass which, const static_table& table, const static_t
     // What is gone for good is null, whatever of it was meant.
     reach_[i] = o.address == 0 ? ~std::uint64_t{0} : o.size + 1;
   }
+  const bool all = &table == &program;
+  for (const static_object& o : table.rows()) {
+    if (is_image(o.kind) && o.address >= guessed_from && (all || !has(program, o))) {
+      images_.push_back({o.address, o.size});
+    }
+  }
 }
 
 std::optional<static_place> static_mover::place_of(std::uint64_t value) const noexcept {
-  if (const auto p = layout::place_of_token(value)) {
-    const bool is_row = p->row < table_.rows().size() && table_.rows()[p->row].kind != static_kind::vacant;
-    return is_row && p->offset <= table_.rows()[p->row].size ? p : std::nullopt;
-  }
+  if (const auto p = table_.place_of_token(value)) return p;
   const auto [object, image] = table_.find_around(value);
   // In the same build what has lost its name is found by its place.
   if (object && (!image || is_there(*object) || !is_there(*image))) return object;
   return image;
 }
 
-static_mover::what static_mover::move(std::uint64_t& value) const noexcept {
+static_mover::what static_mover::move(std::uint64_t& value, bool guessed) const noexcept {
   if (value == 0) return what::stays;
+  const auto token = guessed && table_.mark() == 0 ? std::nullopt : table_.place_of_token(value);
   if (pass_ == pass::to_addresses) {
-    const auto p = layout::place_of_token(value);
-    if (!p || !place_of(value)) return what::stays;
+    const auto& p = token;
+    if (!p) return what::stays;
     const static_object& o = table_.rows()[p->row];
     value = o.address == 0 ? 0 : o.address + p->offset;
     return what::moves;
   }
-  const auto p = place_of(value);
+  const auto p = token || (guessed && !may_lead(value)) ? token
+                 : guessed                              ? guessed_place(*this, table_, value)
+                                                        : place_of(value);
   if (pass_ == pass::look) {
+    uses_->saw(value);
     if (!p) {
-      uses_->found_unknown();
+      if (!guessed) uses_->found_unknown();
       return what::stays;
     }
     uses_->found(p->row);
     return is_there(*p) ? what::stays : what::foreign;
   }
-  if (!p || layout::place_of_token(value)) return what::stays;
-  value = layout::token_of(*p);
+  if (!p || token) return what::stays;
+  value = table_.token_of(*p);
   return what::moves;
 }
 
@@ -61,18 +92,24 @@ static_table joined_table(const static_table& stored, const static_table& progra
     const auto now = uses.of_row(i) == 0 ? std::nullopt : program.find(rows[i]);
     const std::uint64_t size = rows[i].size;
     if (now) taken[*now] = true;
-    rows[i] = now ? program.rows()[*now] : static_object{};
-    // Tokens of an object that is gone for good lead to any place.
-    if (now && rows[i].address == 0) rows[i].size = std::max(rows[i].size, size);
+    if (stored.mark() == 0) {
+      rows[i] = now ? program.rows()[*now] : static_object{};
+      // Tokens of an object that is gone for good lead to any place.
+      if (now && rows[i].address == 0) rows[i].size = std::max(rows[i].size, size);
+    } else if (rows[i].kind != static_kind::vacant) {
+      // Nothing leads to what is not there now; an image has an address always.
+      rows[i].address = now ? program.rows()[*now].address : 0;
+      if (!now) rows[i].kind = static_kind::object;
+    }
   }
   std::size_t vacant = 0;
   for (std::size_t i = 0; i < taken.size(); ++i) {
     if (taken[i]) continue;
-    while (vacant < rows.size() && rows[vacant].kind != static_kind::vacant) ++vacant;
+    while (vacant < rows.size() && (stored.mark() != 0 || rows[vacant].kind != static_kind::vacant)) ++vacant;
     if (vacant == rows.size()) rows.emplace_back();
     rows[vacant] = program.rows()[i];
   }
-  return {std::move(rows), layout::static_state::passing};
+  return {std::move(rows), layout::static_state::passing, stored.mark()};
 }
 
 static_table later_table(const static_table& stored, const static_table& program) {
@@ -87,14 +124,28 @@ static_table later_table(const static_table& stored, const static_table& program
   return {std::move(rows), stored.state()};
 }
 
-errc refuse_static(const static_mover& asked, const static_table& stored, const relocation_report& found,
-                   const std::string& field) {
+std::string_view program_of(const static_table& t) noexcept {
+  for (const static_object& o : t.rows()) {
+    if (is_image(o.kind)) return o.name;
+  }
+  return "none that says which it is";
+}
+
+const static_object* fixed_image_gone(const static_table& stored, const static_table& program) noexcept {
+  for (const static_object& o : stored.rows()) {
+    if (is_image(o.kind) && o.address < static_mover::guessed_from && !has(program, o)) return &o;
+  }
+  return nullptr;
+}
+
+errc refuse_static(const static_mover& asked, const static_table& stored, const static_table& program,
+                   const relocation_report& found, const std::string& field) {
   const foreign_pointer& f = found.first[0];
   const auto p = asked.place_of(f.value);
   if (!p) return fail(errc::corrupt, "object at offset %" PRIu64 " has changed while it was looked at", f.object);
   const static_object& o = stored.rows()[p->row];
   std::string what;
-  if (o.kind == static_kind::image) {
+  if (is_image(o.kind)) {
     what = "offset " + std::to_string(p->offset) + ", which has no name, of build " + o.name;
   } else {
     what = o.name + (p->offset == 0 ? "" : " + " + std::to_string(p->offset));
@@ -104,8 +155,8 @@ errc refuse_static(const static_mover& asked, const static_table& stored, const 
   return fail(errc::address,
               "%s of the object at offset %" PRIu64 " (and %" PRIu64
               " others) leads into a program: found %s, "
-              "expected something that this program has",
-              field.c_str(), f.object, found.foreign - 1, what.c_str());
+              "expected something that this program has, build %s",
+              field.c_str(), f.object, found.foreign - 1, what.c_str(), std::string{program_of(program)}.c_str());
 }
 
 }  // namespace nvm::object

@@ -5,7 +5,7 @@
 // (static_layout.hpp): the number of a row of the pool's table.
 //
 //   0. look at every field: what it leads to is there in this program too; nothing is stored if something is not
-//   1. table.state = passing                                               | of the transaction
+//   1. table.state = passing, and the mark of tokens                       | of the transaction
 //   2. each part: S tokens in place of addresses; F their lines            | object/E3
 //   3. table.rows = addresses of this program, by the same numbers         | of the transaction
 //   4. each part: S addresses in place of tokens; F their lines            | object/E4
@@ -17,13 +17,23 @@
 // begins at 0.  Both passes may be made again, in parts, in any order.  As in relocation.hpp lines of all such fields
 // are flushed where an earlier process may have left them in caches only, and packed types have transactions.
 //
+// Guessed words (pointer_word::guessed): objects that nobody describes may hold such addresses too, where programs say
+// so.  A word leads into a program if it lies in an image of the table that lies elsewhere now, above the first 4 GiB;
+// one that is in an image that lies where it lay is right.  Such a word may hold anything, also what looks like a token
+// of layout::token_of(): so 0 looks for a mark that no word begins with, which 1 publishes.  Rows keep numbers and sizes
+// then, so that a place is the same in each table until 5.
+//
 // Threads: parts of a pass may run in parallel.  Nobody else uses the pool meanwhile.
 #pragma once
 
+#include <algorithm>
+#include <array>
 #include <atomic>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -39,10 +49,26 @@ namespace nvm::object {
 class static_uses {
  public:
   // May throw std::bad_alloc.
-  explicit static_uses(std::size_t rows) : of_rows_{std::make_unique<std::atomic<std::uint64_t>[]>(rows)} {}
+  // `first_mark`: of those that a free one is looked for among; 0: none is.
+  explicit static_uses(std::size_t rows, std::uint32_t first_mark = 0)
+      : of_rows_{std::make_unique<std::atomic<std::uint64_t>[]>(rows)}, first_mark_{first_mark} {}
   // relaxed: sums, read when all parts are done.
   void found(std::uint32_t row) noexcept { of_rows_[row].fetch_add(1, std::memory_order_relaxed); }
   void found_unknown() noexcept { unknown_.fetch_add(1, std::memory_order_relaxed); }
+  // Of any word.
+  void saw(std::uint64_t value) noexcept {
+    const std::uint32_t n = static_cast<std::uint32_t>(value >> 32) - first_mark_;
+    if (first_mark_ != 0 && n < marks) {
+      taken_[n / 64].fetch_or(std::uint64_t{1} << n % 64, std::memory_order_relaxed);
+    }
+  }
+  // A mark that no word begins with.
+  [[nodiscard]] std::optional<std::uint32_t> free_mark() const noexcept {
+    for (std::uint32_t n = 0; n < marks; ++n) {
+      if ((taken_[n / 64].load(std::memory_order_relaxed) >> n % 64 & 1) == 0) return first_mark_ + n;
+    }
+    return std::nullopt;
+  }
   [[nodiscard]] std::uint64_t of_row(std::uint32_t row) const noexcept {
     return of_rows_[row].load(std::memory_order_relaxed);
   }
@@ -50,7 +76,10 @@ class static_uses {
   [[nodiscard]] std::uint64_t unknown() const noexcept { return unknown_.load(std::memory_order_relaxed); }
 
  private:
+  static constexpr std::uint32_t marks = 4096;
   std::unique_ptr<std::atomic<std::uint64_t>[]> of_rows_;
+  std::array<std::atomic<std::uint64_t>, marks / 64> taken_{};  // marks that words begin with
+  std::uint32_t first_mark_;
   std::atomic<std::uint64_t> unknown_{0};
 };
 
@@ -59,8 +88,11 @@ class static_mover {
  public:
   enum class pass : std::uint8_t { look, to_tokens, to_addresses };
   enum class what : std::uint8_t { stays, moves, foreign };
+  // Images below are of programs at fixed places: what looks like their addresses are numbers.
+  static constexpr std::uint64_t guessed_from = std::uint64_t{1} << 32;
 
-  // `table`: that of the pool.  `program`: where its rows are to lead.  `uses`: of `look`.
+  // `table`: that of the pool, also as `program`: then images are looked at that lie where they lay.  `program`: where
+  // its rows are to lead.  `uses`: of `look`.
   // May throw std::bad_alloc.
   static_mover(pass which, const static_table& table, const static_table& program, bool goes_on,
                static_uses* uses = nullptr);
@@ -70,7 +102,7 @@ class static_mover {
   [[nodiscard]] edge moved_edge() const noexcept {
     return pass_ == pass::to_addresses ? edge{"object/E4"} : edge{"object/E3"};
   }
-  [[nodiscard]] what move(std::uint64_t& value) const noexcept;
+  [[nodiscard]] what move(std::uint64_t& value, bool guessed = false) const noexcept;
 
   // Where a value leads to that is no null; nothing: no row tells.
   [[nodiscard]] std::optional<layout::static_place> place_of(std::uint64_t value) const noexcept;
@@ -78,28 +110,41 @@ class static_mover {
   [[nodiscard]] bool is_there(const layout::static_place& p) const noexcept { return p.offset < reach_[p.row]; }
 
  private:
+  struct range {
+    std::uint64_t from, bytes;
+  };
+  [[nodiscard]] bool may_lead(std::uint64_t value) const noexcept {
+    return std::any_of(images_.begin(), images_.end(), [&](const range& i) { return value - i.from < i.bytes; });
+  }
+
   const static_table& table_;
+  std::vector<range> images_;         // that guessed words may lead into
   std::vector<std::uint64_t> reach_;  // of each row: offsets below are there in the program
   static_uses* uses_;
   pass pass_;
   bool goes_on_;
 };
 
-// The table of step 3: rows of `stored` keep their numbers, those that nothing leads to are used again.  May throw
-// std::bad_alloc.
+// The table of step 3: rows of `stored` keep their numbers, those that nothing leads to are used again; with a mark they
+// keep their sizes too, and none is used again.  May throw std::bad_alloc.
 [[nodiscard]] static_table joined_table(const static_table& stored, const static_table& program,
                                         const static_uses& uses);
 // Of a program that has loaded, or unloaded, a library while the pool is in use: what both say, and the program where
 // they differ.  May throw std::bad_alloc.
 [[nodiscard]] static_table later_table(const static_table& stored, const static_table& program);
 // errc::address: what the first of these fields leads to, and how many others.  May throw std::bad_alloc.
-[[nodiscard]] errc refuse_static(const static_mover& asked, const static_table& stored, const relocation_report& found,
-                                 const std::string& field);
+[[nodiscard]] errc refuse_static(const static_mover& asked, const static_table& stored, const static_table& program,
+                                 const relocation_report& found, const std::string& field);
+// Image of a program at a fixed place that `program` has not, or has elsewhere; nullptr: none.
+[[nodiscard]] const static_object* fixed_image_gone(const static_table& stored, const static_table& program) noexcept;
+// Build id and path of the program that a table is of, as the first image.
+[[nodiscard]] std::string_view program_of(const static_table& t) noexcept;
 
 // All steps.  `host` has
 //   pass(mover, report)        of all fields; what it stores is ordered before what comes next
 //   publish(table)             in one transaction, with the type map
 //   field_of(foreign_pointer)  its name, for people
+//   first_mark()               where a mark of tokens is looked for; 0: there are no guessed words
 // `moved`: fields that hold another address now.  May throw std::bad_alloc.
 template <class Host>
 [[nodiscard]] status put_statics_right(Host& host, const static_table& stored, const static_table& program,
@@ -108,25 +153,35 @@ template <class Host>
   const bool goes_on = stored.state() == layout::static_state::passing;
   if (!goes_on && stored.says_the_same(program)) return {};
   if (!goes_on && program.says_all_of(stored)) return host.publish(program);
-  static_uses uses{stored.rows().size()};
+  static_uses uses{stored.rows().size(), goes_on ? 0 : host.first_mark()};
   if (!stored.none()) {
     const static_mover looking{look, stored, program, goes_on, &uses};
     relocation_report gone;
     if (status s = host.pass(looking, gone); !s) return s;
-    if (gone.foreign != 0) return refuse_static(looking, stored, gone, host.field_of(gone.first[0]));
+    if (gone.foreign != 0) return refuse_static(looking, stored, program, gone, host.field_of(gone.first[0]));
   }
   bool any = goes_on;
   for (std::uint32_t i = 0; i < stored.rows().size(); ++i) any = any || uses.of_row(i) != 0;
   if (!any) return host.publish(program);
 
+  std::uint32_t mark = stored.mark();
+  if (!goes_on && host.first_mark() != 0) {
+    const auto unused = planted(plant::mark_taken) ? std::optional{host.first_mark()} : uses.free_mark();
+    if (!unused) return fail(errc::address, "its static pointers: found no value that none of its words begins with");
+    mark = *unused;
+  }
+  const static_table leaving{stored.rows(), layout::static_state::passing, mark};
+  const static_table joined = joined_table(leaving, program, uses);
+  if (mark != 0 && !(leaving.fits_mark() && joined.fits_mark())) {
+    return fail(errc::too_large, "static objects of its programs: found more than 4 GiB, expected at most as much");
+  }
   if (!goes_on && !planted(plant::tokens_unannounced)) {
-    if (status s = host.publish({stored.rows(), layout::static_state::passing}); !s) return s;
+    if (status s = host.publish(leaving); !s) return s;
   }
   relocation_report before, after;
   if (!planted(plant::addresses_alone)) {
-    if (status s = host.pass({to_tokens, stored, program, goes_on}, before); !s) return s;
+    if (status s = host.pass({to_tokens, leaving, program, goes_on}, before); !s) return s;
   }
-  const static_table joined = joined_table(stored, program, uses);
   if (status s = host.publish(joined); !s) return s;
   if (status s = host.pass({to_addresses, joined, program, false}, after); !s) return s;
   moved = after.moved;

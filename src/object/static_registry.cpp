@@ -1,13 +1,26 @@
 #include "object/static_registry.hpp"
 
 #include <algorithm>
+#include <array>
+#include <atomic>
 #include <cstring>
 #include <new>
 
+#include "object/static_images.hpp"
 #include "object/type_registry.hpp"
 
 namespace nvm::object {
 namespace {
+
+// Places in announced images; beyond the last one images are as others.
+constinit std::array<std::atomic<std::uint64_t>, 64> announced{};
+
+bool is_announced(const static_object& image) noexcept {
+  return std::any_of(announced.begin(), announced.end(), [&](const auto& place) {
+    const std::uint64_t at = place.load(std::memory_order_relaxed);
+    return at != 0 && at - image.address < image.size;
+  });
+}
 
 bool is_text(std::string_view name) noexcept { return name.starts_with('"'); }
 
@@ -85,6 +98,15 @@ bool static_registry::any() noexcept {
   return objects_ != nullptr;
 }
 
+void announce_image(const void* code) noexcept {
+  const auto at = reinterpret_cast<std::uintptr_t>(code) >> 12 << 12;  // a page of it will do
+  for (auto& place : announced) {
+    std::uint64_t found = 0;
+    // relaxed: said before the pools are opened that it is about.
+    if (place.compare_exchange_strong(found, at, std::memory_order_relaxed) || found == at) return;
+  }
+}
+
 static_table static_registry::table(images_now images) {
   std::vector<static_object> rows;
   {
@@ -97,7 +119,9 @@ static_table static_registry::table(images_now images) {
     }
   }
   for (static_object& i : images()) {
-    if (!key_of(i).empty() && i.size <= layout::static_size_max) rows.push_back(std::move(i));
+    if (key_of(i).empty() || i.size > layout::static_size_max) continue;
+    if (is_announced(i)) i.kind = announced_image;
+    rows.push_back(std::move(i));
   }
   return {std::move(rows), layout::static_state::at_rest};
 }

@@ -4,6 +4,7 @@
 // Threads: any.  A process has one registry; it is constant-initialised, because constructors of other files use it.
 #pragma once
 
+#include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <map>
@@ -34,6 +35,11 @@ class static_registry {
   // Whether anything was ever added.
   [[nodiscard]] bool any() noexcept;
 
+  // Whether objects of the program that nobody describes may hold static pointers.
+  // relaxed: said before the pools are opened that it is about.
+  void untyped_may_lead(bool yes) noexcept { untyped_.store(yes, std::memory_order_relaxed); }
+  [[nodiscard]] bool untyped_may_lead() const noexcept { return untyped_.load(std::memory_order_relaxed); }
+
  private:
   constexpr static_registry() noexcept = default;
   struct object {
@@ -43,6 +49,7 @@ class static_registry {
   void add_locked(const nvm_static_object& o, images_now images);
 
   std::mutex lock_;
+  std::atomic<bool> untyped_{false};
   // By name; several of a name that means two things, and of a text.  Null until the first: it has a constructor.
   std::map<std::string, std::vector<object>>* objects_ = nullptr;
 };

@@ -1,5 +1,7 @@
 #include "object/static_table.hpp"
 
+#include "object/static_images.hpp"
+
 #ifndef XXH_INLINE_ALL
 #define XXH_INLINE_ALL
 #endif
@@ -23,7 +25,10 @@ std::uint64_t checksum_of(const std::byte* table, std::uint64_t bytes) noexcept 
                               layout::static_table_magic);
 }
 
-auto sort_key(const static_object& o) noexcept { return std::tuple{o.kind, key_of(o)}; }
+// A build is the same, announced or not.
+auto sort_key(const static_object& o) noexcept {
+  return std::tuple{is_image(o.kind) ? static_kind::image : o.kind, image_key_of(o)};
+}
 
 // Nothing that a terminal would obey.
 bool is_name(std::string_view name) noexcept {
@@ -39,19 +44,25 @@ const char* fault_of(const static_object& o) noexcept {
   }
   if (!is_name(o.name)) return "name";
   if (o.size == 0 || o.size > layout::static_size_max) return "size of an object";
-  if (o.address == 0 && o.kind == static_kind::image) return "address of an image";
+  if (o.address == 0 && is_image(o.kind)) return "address of an image";
   return o.address >= layout::static_address_end - o.size ? "address of an object" : nullptr;
 }
 
 }  // namespace
 
-static_table::static_table(std::vector<static_object> rows, layout::static_state state)
-    : rows_{std::move(rows)}, state_{state} {
+static_table::static_table(std::vector<static_object> rows, layout::static_state state, std::uint32_t mark)
+    : rows_{std::move(rows)}, mark_{mark}, state_{state} {
+  if (mark != 0) {
+    starts_.reserve(rows_.size() + 1);
+    starts_.push_back(0);
+    // The end of an object is a place as well.
+    for (const static_object& o : rows_) starts_.push_back(starts_.back() + o.size + 1);
+  }
   for (std::uint32_t i = 0; i < rows_.size(); ++i) {
     const static_object& o = rows_[i];
     if (o.kind == static_kind::vacant) continue;
     by_key_.push_back(i);
-    if (o.kind == static_kind::image) {
+    if (is_image(o.kind)) {
       images_.push_back(i);
     } else if (o.address != 0) {
       by_address_.push_back(i);
@@ -85,6 +96,10 @@ result<static_table> static_table::read(std::span<const std::byte> bytes, std::u
   if (h.state != layout::static_state::at_rest && h.state != layout::static_state::passing) {
     return broken("state", offsetof(static_table_header, state), static_cast<std::uint32_t>(h.state));
   }
+  const bool marked = h.mark != 0;
+  if (marked && (h.state != layout::static_state::passing || !layout::is_static_mark(h.mark))) {
+    return broken("mark", offsetof(static_table_header, mark), h.mark);
+  }
   if (h.rows > layout::static_rows_max) return broken("number of rows", offsetof(static_table_header, rows), h.rows);
   std::vector<static_object> rows;
   std::uint64_t at = sizeof h;
@@ -93,7 +108,7 @@ result<static_table> static_table::read(std::span<const std::byte> bytes, std::u
     if (h.bytes - at < sizeof r) return broken("room for a row", at, h.bytes - at);
     std::memcpy(&r, bytes.data() + at, sizeof r);
     if (r.bytes <= sizeof r || r.bytes > h.bytes - at || r.bytes % 8 != 0) return broken("size of a row", at, r.bytes);
-    if (r.kind > static_kind::image) {
+    if (r.kind > announced_image) {
       return broken("kind of a row", at + offsetof(static_row, kind), static_cast<std::uint32_t>(r.kind));
     }
     const auto* const name = reinterpret_cast<const char*>(bytes.data() + at + sizeof r);
@@ -105,7 +120,9 @@ result<static_table> static_table::read(std::span<const std::byte> bytes, std::u
     at += r.bytes;
   }
   if (rows.size() != h.rows) return broken("number of rows", offsetof(static_table_header, rows), h.rows);
-  return static_table{std::move(rows), h.state};
+  static_table all{std::move(rows), h.state, h.mark};
+  if (marked && !all.fits_mark()) return broken("places of all rows", offsetof(static_table_header, mark), h.mark);
+  return all;
 } catch (const std::bad_alloc&) {
   return fail(errc::no_memory, "no volatile memory to read the table of static pointers");
 }
@@ -130,6 +147,7 @@ std::vector<std::uint64_t> static_table::bytes() const {
   h.bytes = static_cast<std::uint32_t>(all.size() * 8);
   h.rows = static_cast<std::uint32_t>(rows_.size());
   h.state = state_;
+  h.mark = mark_;
   std::memcpy(all.data(), &h, sizeof h);
   h.checksum = checksum_of(reinterpret_cast<const std::byte*>(all.data()), h.bytes);
   std::memcpy(all.data(), &h, sizeof h);
@@ -177,6 +195,34 @@ static_table::around static_table::find_around(std::uint64_t address) const noex
       found.image = layout::static_place{i, address - o.address};
   }
   return found;
+}
+
+std::uint64_t static_table::token_of(const layout::static_place& p) const noexcept {
+  if (mark_ == 0) return layout::token_of(p);
+  return std::uint64_t{mark_} << 32 | (starts_[p.row] + p.offset);
+}
+
+std::optional<layout::static_place> static_table::place_of_token(std::uint64_t value) const noexcept {
+  std::optional<layout::static_place> p;
+  if (mark_ == 0) {
+    p = layout::place_of_token(value);
+  } else if (value >> 32 == mark_ && (value & 0xFFFF'FFFF) < starts_.back()) {
+    const auto next = std::upper_bound(starts_.begin(), starts_.end(), value & 0xFFFF'FFFF);
+    const auto row = static_cast<std::uint32_t>(next - starts_.begin() - 1);
+    p = layout::static_place{row, (value & 0xFFFF'FFFF) - starts_[row]};
+  }
+  const bool is_there =
+      p && p->row < rows_.size() && rows_[p->row].kind != static_kind::vacant && p->offset <= rows_[p->row].size;
+  return is_there ? p : std::nullopt;
+}
+
+bool static_table::fits_mark() const noexcept {
+  std::uint64_t places = 0;
+  for (const static_object& o : rows_) {
+    places += o.size + 1;
+    if (places > std::uint64_t{1} << 32) return false;
+  }
+  return true;
 }
 
 type_map_writer::words with_statics(type_map_writer::words map, std::span<const std::byte> table) {

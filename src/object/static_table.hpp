@@ -35,7 +35,7 @@ class static_table {
   // Of no rows, at rest.
   static_table() noexcept = default;
   // Rows keep their numbers.  May throw std::bad_alloc.
-  static_table(std::vector<static_object> rows, layout::static_state state);
+  static_table(std::vector<static_object> rows, layout::static_state state, std::uint32_t mark = 0);
 
   // Checks all of a table of `bytes` bytes; errc::corrupt says what was found where, places counted from `place`.
   [[nodiscard]] static result<static_table> read(std::span<const std::byte> bytes, std::uint64_t place = 0) noexcept;
@@ -44,6 +44,8 @@ class static_table {
 
   [[nodiscard]] const std::vector<static_object>& rows() const noexcept { return rows_; }
   [[nodiscard]] layout::static_state state() const noexcept { return state_; }
+  // Of tokens; 0: none, they are those of layout::token_of().
+  [[nodiscard]] std::uint32_t mark() const noexcept { return mark_; }
   // Whether programs have ever named anything here.
   [[nodiscard]] bool none() const noexcept { return rows_.empty(); }
 
@@ -61,6 +63,12 @@ class static_table {
   };
   [[nodiscard]] around find_around(std::uint64_t address) const noexcept;
 
+  // Tokens of this table.  A place is that of a row that is not vacant, and not beyond the end of its object.
+  [[nodiscard]] std::uint64_t token_of(const layout::static_place& p) const noexcept;
+  [[nodiscard]] std::optional<layout::static_place> place_of_token(std::uint64_t value) const noexcept;
+  // Whether a mark has room for all places.
+  [[nodiscard]] bool fits_mark() const noexcept;
+
  private:
   // By number; texts of the program may be in several places.
   [[nodiscard]] std::span<const std::uint32_t> rows_of(const static_object& o) const noexcept;
@@ -69,6 +77,8 @@ class static_table {
   std::vector<std::uint32_t> by_key_;      // rows by kind and key, the first of equal ones first
   std::vector<std::uint32_t> by_address_;  // objects with an address, by that
   std::vector<std::uint32_t> images_;
+  std::vector<std::uint64_t> starts_;  // with a mark: of each row, its first place; and the end
+  std::uint32_t mark_ = 0;
   layout::static_state state_ = layout::static_state::at_rest;
 };
 

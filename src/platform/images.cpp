@@ -92,4 +92,18 @@ std::vector<loaded_image> loaded_images() {
   return std::move(all.images);
 }
 
+bool is_in_image(const void* p) noexcept {
+  const int found = ::dl_iterate_phdr(
+      [](dl_phdr_info* info, std::size_t, void* argument) {
+        const std::uint64_t offset = *static_cast<const std::uint64_t*>(argument) - info->dlpi_addr;
+        for (unsigned i = 0; i < info->dlpi_phnum; ++i) {
+          const ElfW(Phdr)& h = info->dlpi_phdr[i];
+          if (h.p_type == PT_LOAD && offset - h.p_vaddr < h.p_memsz) return 1;
+        }
+        return 0;
+      },
+      &p);
+  return found != 0;
+}
+
 }  // namespace nvm::platform

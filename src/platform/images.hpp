@@ -18,4 +18,7 @@ struct loaded_image {
 // In the order in which they were loaded; what no file was loaded for (vdso) is left out.  May throw std::bad_alloc.
 [[nodiscard]] std::vector<loaded_image> loaded_images();
 
+// Whether an address lies in one of them.  Allocates nothing.
+[[nodiscard]] bool is_in_image(const void* p) noexcept;
+
 }  // namespace nvm::platform

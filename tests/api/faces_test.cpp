@@ -559,7 +559,7 @@ constexpr const char* others =
     "nvm_stm_give_up nvm_stm_is_in_place nvm_stm_log nvm_stm_rollback nvm_stm_unwind "
     "nvm_object_around nvm_hold nvm_drop nvm_describe_type nvm_visit_field nvm_register_visitor "
     "nvm_pool_each_undescribed nvm_crash_check nvm_settle nvm_references nvm_weak_get "
-    "nvm_register_statics nvm_static nvm_pool_each_static "
+    "nvm_register_statics nvm_static nvm_statics_in_untyped nvm_pool_each_static "
     "nvm_scope_begin nvm_scope_end nvm_scope_pool nvm_malloc_usable_size nvm_tx_next nvm_tx_next_async nvm_tx_get_room "
     "nvm_pool_after_fork nvm_pool_set_fork "
     "nvm_store_list nvm_store_names nvm_store_stat nvm_store_attach nvm_store_detach nvm_store_find nvm_store_name "

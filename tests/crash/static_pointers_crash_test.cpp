@@ -1,5 +1,6 @@
 // Static pointers survive a crash at any point, also while a second program goes on where a first has ended, and in a
-// third after that: every field leads to what it led to, by name.
+// third after that: every field leads to what it led to, by name; where programs say so, words of objects without a type
+// too.
 #include <gtest/gtest.h>
 
 #include <cstdio>
@@ -36,11 +37,12 @@ using object::static_table;
 // Three builds.  Of the second alpha lies where beta was, and beta where gamma was; the third has another order, and
 // nothing of the first one's spare.
 constexpr unsigned programs = 3;
+constexpr std::uint64_t low = std::uint64_t{0x5555} << 32;
 static_table program(unsigned which) {
   const auto named = [](const char* name, std::uint64_t slot) {
-    return static_object{static_kind::object, 0x41'0000 + slot * 64, 64, name};
+    return static_object{static_kind::object, low + 0x41'0000 + slot * 64, 64, name};
   };
-  const static_object image{static_kind::image, 0x40'0000 + which * 0x1000, 0x2'0000,
+  const static_object image{static_kind::image, low + 0x40'0000 + which * 0x1000, 0x2'0000,
                             which == 2 ? "02 /bin/new" : "01 /bin/old"};
   switch (which) {
     case 0:
@@ -80,14 +82,19 @@ type_map_writer::words map_of_types() {
   for (const type_description& t : {hook_type(), tight_type()}) w.add(t);
   return w.finish();
 }
-const object::pointer_plans& plans() {
-  static const object::pointer_plans all = [] {
-    const auto words = map_of_types();
-    const auto map = read(words);
-    return map ? object::pointer_plans{*map} : object::pointer_plans{};
-  }();
-  return all;
+const object::pointer_plans& plans(untyped words) {
+  const auto made = [](untyped they) {
+    const auto types = map_of_types();
+    const auto map = read(types);
+    auto all = map ? object::pointer_plans{*map} : object::pointer_plans{};
+    if (they == untyped::may_lead) all.guess_static_pointers();
+    return all;
+  };
+  static const object::pointer_plans without = made(untyped::are_left_alone), with = made(untyped::may_lead);
+  return words == untyped::may_lead ? with : without;
 }
+// Of a word of the pool that is no token.
+constexpr std::uint32_t taken_mark = 0x5A00'0007;
 type_map_writer::words map_with(const static_table& t) {
   const auto bytes = t.bytes();
   return object::with_statics(map_of_types(), std::as_bytes(std::span{bytes}));
@@ -112,15 +119,17 @@ struct host {
       }
       computer.thread(0);
     };
-    return object::move_all(medium, memory, g, plans(), to, true, 2, run, store, report);
+    return object::move_all(medium, memory, g, plans(words), to, true, 2, run, store, report);
   }
   status publish(const static_table& t) { return store.publish(map_with(t)); }
   static std::string field_of(const object::foreign_pointer&) { return "a field"; }
+  [[nodiscard]] std::uint32_t first_mark() const { return words == untyped::may_lead ? taken_mark : 0; }
 
   machine& computer;
   M& medium;
   std::byte* memory;
   geometry g;
+  untyped words;
   Transactions store;
 };
 
@@ -139,13 +148,13 @@ status open_by(Host h, next_program next) {
   std::uint64_t moved = 0;
   return object::put_statics_right(h, *stored, program(which), moved);
 }
-status open_by(machine& m, kind_of_medium kind, next_program next) {
+status open_by(machine& m, kind_of_medium kind, next_program next, untyped words) {
   if (is_image(kind)) {
     image_process p{m};
     if (status s = p.open(m); !s) return s;
     const geometry g = geometry_of(p.superblock);
     const status done = open_by(
-        host<image_media, transactions_on_image>{m, *p.medium, p.view.get(), g, transactions_on_image{p}}, next);
+        host<image_media, transactions_on_image>{m, *p.medium, p.view.get(), g, words, transactions_on_image{p}}, next);
     if (!done) return done;
     if (status s = p.medium->durable(p.medium->last_lsn()); !s) return s;
     return p.medium->close();
@@ -154,9 +163,9 @@ status open_by(machine& m, kind_of_medium kind, next_program next) {
   const auto sb = pick_superblock(m.base(), m.size());
   if (!sb) return sb.error();
   using medium = std::remove_reference_t<decltype(m.media())>;
-  return open_by(
-      host<medium, transactions_on_ground>{m, m.media(), m.base(), geometry_of(*sb), transactions_on_ground{m, kind}},
-      next);
+  return open_by(host<medium, transactions_on_ground>{m, m.media(), m.base(), geometry_of(*sb), words,
+                                                      transactions_on_ground{m, kind}},
+                 next);
 }
 
 // ---- a pool whose fields are known ----------------------------------------------------------------------------------
@@ -173,7 +182,7 @@ struct known_pool {
 
 void put(std::byte* memory, std::uint64_t at, std::uint64_t value) { std::memcpy(memory + at, &value, sizeof value); }
 
-known_pool made_pool(kind_of_medium kind) {
+known_pool made_pool(kind_of_medium kind, untyped words) {
   crash_shape shape;
   shape.size_pages = shape.capacity_pages = 24;
   const std::vector<std::byte> fresh = new_image(shape, kind);
@@ -184,7 +193,7 @@ known_pool made_pool(kind_of_medium kind) {
     const auto heap = open_ground(m, kind);
     EXPECT_NE(heap, nullptr) << last_message();
     EXPECT_TRUE(heap->acquire(0) && heap->begin(0)) << last_message();
-    for (const std::uint64_t bytes : {40, 18, 40}) {
+    for (const std::uint64_t bytes : {40, 18, 40, 64}) {
       const auto at = heap->alloc(0, bytes);
       EXPECT_TRUE(at) << last_message();
       o.push_back(*at);
@@ -197,9 +206,9 @@ known_pool made_pool(kind_of_medium kind) {
   }
   known_pool made;
   for (std::size_t i = 0; i < o.size(); ++i) {
-    const std::uint64_t bytes = i == 1 ? 18 : 40, at = o[i] - sizeof(layout::object_header);
+    const std::uint64_t bytes = i == 1 ? 18 : i == 3 ? 64 : 40, at = o[i] - sizeof(layout::object_header);
     const layout::object_header h =
-        layout::make_object_header(bytes, layout::type_id_of(i == 1 ? "tight" : "hook"), at);
+        layout::make_object_header(bytes, i == 3 ? 0 : layout::type_id_of(i == 1 ? "tight" : "hook"), at);
     std::memcpy(m.base() + at, &h, sizeof h);
     std::memset(m.base() + o[i], 0, bytes);
   }
@@ -208,7 +217,7 @@ known_pool made_pool(kind_of_medium kind) {
     put(m.base(), at, name == nullptr ? offset : place_in(program(0), name) + offset);
   };
   lead(o[0], "alpha", 0);
-  lead(o[0] + 8, nullptr, 0x41'0000);  // no static pointer
+  lead(o[0] + 8, nullptr, low + 0x41'0000);  // no static pointer
   lead(o[0] + 16, "beta", 12);
   lead(o[0] + 24, "gamma", 63);
   lead(o[0] + 32, nullptr, 0);
@@ -218,6 +227,14 @@ known_pool made_pool(kind_of_medium kind) {
   lead(o[2] + 16, nullptr, 0x1234);  // what nobody knows
   lead(o[2] + 24, "alpha", 0);
   lead(o[2] + 32, "beta", 0);
+  const bool moves = words == untyped::may_lead;
+  lead(o[3], moves ? "alpha" : nullptr, moves ? 0 : place_in(program(0), "alpha"));
+  lead(o[3] + 8, nullptr, layout::token_of({1, 4}));
+  lead(o[3] + 16, nullptr, std::uint64_t{taken_mark} << 32 | 5);
+  lead(o[3] + 24, moves ? "beta" : nullptr, moves ? 16 : place_in(program(0), "beta") + 16);
+  lead(o[3] + 32, nullptr, 0x41'0000);  // below what is taken for an address
+  lead(o[3] + 40, nullptr, std::uint64_t{taken_mark + 1} << 32);
+  lead(o[3] + 52, nullptr, place_in(program(0), "gamma"));  // at no multiple of 8
   made.image.assign(m.base(), m.base() + m.size());
   return made;
 }
@@ -255,8 +272,11 @@ class static_pointers_crash : public testing::TestWithParam<kind_of_medium> {};
 TEST_P(static_pointers_crash, lead_to_what_they_led_to) {
   const model on_memory[] = {model::x86, model::torn8}, on_ssd[] = {model::ssd};
   for (const model under : is_image(GetParam()) ? std::span<const model>{on_ssd} : std::span<const model>{on_memory}) {
-    for (const next_program next : {next_program::another, next_program::the_first_again}) {
-      const report r = explore(static_pointers(GetParam(), next), options_of(GetParam(), under));
+    for (const auto& [next, words] : {std::pair{next_program::another, untyped::are_left_alone},
+                                      std::pair{next_program::the_first_again, untyped::are_left_alone},
+                                      std::pair{next_program::another, untyped::may_lead},
+                                      std::pair{next_program::the_first_again, untyped::may_lead}}) {
+      const report r = explore(static_pointers(GetParam(), next, words), options_of(GetParam(), under));
       EXPECT_TRUE(r.clean()) << r.text();
       EXPECT_GT(r.nested_states, 50U);
       std::printf("%s\n", r.text().c_str());
@@ -271,17 +291,18 @@ INSTANTIATE_TEST_SUITE_P(on, static_pointers_crash,
 // program goes on.
 TEST(static_pointers_crash, what_a_killed_process_left_in_caches_is_not_lost) {
   constexpr auto kind = kind_of_medium::direct;
-  const auto known = std::make_shared<const known_pool>(made_pool(kind));
+  constexpr auto words = untyped::may_lead;
+  const auto known = std::make_shared<const known_pool>(made_pool(kind, words));
   bool ended = false;
   unsigned point = 0;
   while (!ended && ++point < 400) {
-    subject s = static_pointers(kind, next_program::the_first_again);
+    subject s = static_pointers(kind, next_program::the_first_again, words);
     s.image = known->image;
     s.run = [&](machine& m) {
       m.op_begin();
-      const std::function<void()> first = [&] { (void)open_by(m, kind, next_program::another); };
+      const std::function<void()> first = [&] { (void)open_by(m, kind, next_program::another, words); };
       ended = cut_off{m, point, first}.ended();
-      if (const status done = open_by(m, kind, next_program::the_first_again); !done) {
+      if (const status done = open_by(m, kind, next_program::the_first_again, words); !done) {
         std::fprintf(stderr, "%s\n", last_message());
       }
       m.op_end();
@@ -297,11 +318,11 @@ TEST(static_pointers_crash, what_a_killed_process_left_in_caches_is_not_lost) {
   EXPECT_GT(point, 20U);
 }
 
-bool finds(plant bug, next_program after_a_crash) {
+bool finds(plant bug, next_program after_a_crash, untyped words = untyped::are_left_alone) {
   options o = options_of(kind_of_medium::direct, model::x86);
   o.nesting = 2;
   o.print_violations = false;
-  const subject s = static_pointers(kind_of_medium::direct, after_a_crash);
+  const subject s = static_pointers(kind_of_medium::direct, after_a_crash, words);
   planted_bug = bug;
   const bool found = explore(s, o).finds_violation();
   planted_bug = plant::none;
@@ -315,24 +336,29 @@ TEST(static_pointers_crash, tokens_that_no_table_announces_are_found) {
   EXPECT_FALSE(finds(plant::none, next_program::the_first_again));
   EXPECT_TRUE(finds(plant::tokens_unannounced, next_program::the_first_again));
 }
+TEST(static_pointers_crash, marks_that_a_word_begins_with_are_found) {
+  EXPECT_FALSE(finds(plant::none, next_program::another, untyped::may_lead));
+  EXPECT_TRUE(finds(plant::mark_taken, next_program::another, untyped::may_lead));
+  EXPECT_TRUE(finds(plant::addresses_alone, next_program::another, untyped::may_lead));
+}
 
 }  // namespace
 
-subject static_pointers(kind_of_medium kind, next_program after_a_crash) {
-  const auto known = std::make_shared<const known_pool>(made_pool(kind));
+subject static_pointers(kind_of_medium kind, next_program after_a_crash, untyped words) {
+  const auto known = std::make_shared<const known_pool>(made_pool(kind, words));
   subject s;
-  s.name = std::string{"static pointers on "} + name_of(kind);
+  s.name = std::string{"static pointers on "} + name_of(kind) + (words == untyped::may_lead ? ", words guessed" : "");
   s.image = known->image;
   s.run = [=](machine& m) {
     for (unsigned round = 0; round < 2; ++round) {
       m.op_begin();
-      if (const status done = open_by(m, kind, next_program::another); !done)
+      if (const status done = open_by(m, kind, next_program::another, words); !done)
         std::fprintf(stderr, "%s\n", last_message());
       m.op_end();
     }
   };
   s.recover = [=](machine& m) -> verdict {
-    const status done = open_by(m, kind, after_a_crash);
+    const status done = open_by(m, kind, after_a_crash, words);
     return done ? pass() : fault(last_message());
   };
   s.oracle = [=](machine& m, const window&) { return judge(m, *known); };

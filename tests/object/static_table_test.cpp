@@ -3,6 +3,7 @@
 
 #include <cstring>
 
+#include "object/static_images.hpp"
 #include "object/static_pointers.hpp"
 
 namespace nvm::tests {
@@ -64,7 +65,7 @@ TEST(static_table, that_is_forged_with_a_good_checksum_is_refused) {
   refused("an end that is one", named("a", layout::static_address_end - 8));
   refused("an image nowhere", image("00 /a", 0, 16));
   refused("vacant with an address", {static_kind::vacant, 16, 0, ""});
-  refused("kind", {static_kind{3}, 0x1000, 16, "a"});
+  refused("kind", {static_kind{4}, 0x1000, 16, "a"});
   refused("long name", named(std::string(layout::static_name_max + 1, 'x').c_str(), 0x1000));
   const auto state = static_table{{}, static_state{3}}.bytes();
   EXPECT_FALSE(static_table::read(view(state)));
@@ -104,6 +105,86 @@ TEST(static_mover, puts_values_right_whatever_they_are) {
     for (unsigned again = 0; again < 2; ++again) (void)back.move(v);
     EXPECT_EQ(v, expected[i]);
   }
+}
+
+// Words of objects without a type: in an image that moved, above 4 GiB.
+TEST(static_mover, guesses_words_that_lie_in_an_image_that_moved) {
+  constexpr std::uint64_t high = std::uint64_t{0x5555} << 32;
+  const static_table rest{{named("alpha", high + 0x10), image("00ff /bin/a", high, 0x1000),
+                           image("11 /lib/b", high + 0x8000, 0x1000), image("22 /bin/fixed", 0x4000, 0x1000)},
+                          static_state::at_rest};
+  const static_table program{{named("alpha", high + 0x40), image("00ff /bin/a", high + 0x20, 0x1000),
+                              image("11 /lib/b", high + 0x8000, 0x1000), image("22 /bin/fixed", 0x9000, 0x1000)},
+                             static_state::at_rest};
+  static_uses uses{rest.rows().size(), 0x5A00'0001};
+  const static_mover looking{static_mover::pass::look, rest, program, false, &uses};
+  const std::uint64_t values[] = {
+      high + 0x10, high + 0x800, high + 0x8010, 0x4010, high + 0x1000, layout::token_of({0, 1}), 0x5A00'0001'0000'0000};
+  const std::uint64_t expected[] = {
+      high + 0x40, high + 0x820, high + 0x8010, 0x4010, high + 0x1000, layout::token_of({0, 1}), 0x5A00'0001'0000'0000};
+  for (std::uint64_t v : values) EXPECT_EQ(looking.move(v, true), static_mover::what::stays);
+  EXPECT_EQ(uses.unknown(), 0U);
+  EXPECT_EQ(uses.free_mark(), 0x5A00'0002U);
+  const static_table stored{rest.rows(), static_state::passing, 0x5A00'0002};
+  const static_table joined = joined_table(stored, program, uses);
+  const static_mover away{static_mover::pass::to_tokens, stored, program, false};
+  const static_mover back{static_mover::pass::to_addresses, joined, program, false};
+  for (std::size_t i = 0; i < std::size(values); ++i) {
+    std::uint64_t v = values[i];
+    for (unsigned again = 0; again < 2; ++again) (void)away.move(v, true);
+    const auto bytes = joined.bytes();
+    const auto read = static_table::read(std::as_bytes(std::span{bytes}));
+    ASSERT_TRUE(read) << last_message();
+    const static_mover resumed{static_mover::pass::to_addresses, *read, program, false};
+    for (unsigned again = 0; again < 2; ++again) (void)(i % 2 == 0 ? back : resumed).move(v, true);
+    EXPECT_EQ(v, expected[i]) << i;
+  }
+}
+
+// In an image all of whose objects have names, what lies in none of them is no address, and in another build elsewhere.
+TEST(static_mover, leaves_words_alone_that_lie_between_the_objects_of_an_announced_image) {
+  constexpr std::uint64_t high = std::uint64_t{0x5555} << 32;
+  const auto announced = [](const char* name, std::uint64_t address) {
+    return static_object{object::announced_image, address, 0x1000, name};
+  };
+  const static_table stored{
+      {named("call", high + 0x10, 1), named("table", high + 0x100, 64), named("\"text\"", high + 0x200, 5),
+       announced("00ff /bin/a", high), image("11 /lib/b", high + 0x8000, 0x1000)},
+      static_state::at_rest};
+  const static_table program{{named("call", high + 0x30, 1), named("table", high + 0x180, 64),
+                              named("\"text\"", high + 0x220, 5), announced("aa00 /bin/a", high)},
+                             static_state::at_rest};
+  static_uses uses{stored.rows().size(), 0x5A00'0001};
+  const static_mover looking{static_mover::pass::look, stored, program, false, &uses};
+  for (const std::uint64_t address : std::initializer_list<std::uint64_t>{0x10, 0x100, 0x139, 0x203}) {
+    std::uint64_t v = high + address;
+    EXPECT_EQ(looking.move(v, true), static_mover::what::stays) << address;
+  }
+  EXPECT_EQ(uses.of_row(0) + uses.of_row(1) + uses.of_row(2), 4U);
+  // Inside of code, an end, nothing at all.
+  for (const std::uint64_t address : std::initializer_list<std::uint64_t>{0x11, 0x140, 0x205, 0x800}) {
+    std::uint64_t v = high + address;
+    EXPECT_EQ(looking.move(v, true), static_mover::what::stays) << address;
+  }
+  EXPECT_EQ(uses.of_row(0) + uses.of_row(1) + uses.of_row(2) + uses.of_row(3), 4U);
+  // A library is gone.
+  std::uint64_t v = high + 0x8010;
+  EXPECT_EQ(looking.move(v, true), static_mover::what::foreign);
+  // The typed field is refused there.
+  v = high + 0x800;
+  EXPECT_EQ(looking.move(v), static_mover::what::foreign);
+}
+
+TEST(static_table, refuses_marks_that_addresses_begin_with) {
+  for (const std::uint32_t mark : {1U, 0x00FF'FFFFU, 0xFF00'0000U}) {
+    const auto bytes = static_table{known_rows().rows(), static_state::passing, mark}.bytes();
+    EXPECT_FALSE(static_table::read(std::as_bytes(std::span{bytes}))) << mark;
+  }
+  const auto at_rest = static_table{known_rows().rows(), static_state::at_rest, 0x5A00'0001}.bytes();
+  EXPECT_FALSE(static_table::read(std::as_bytes(std::span{at_rest})));
+  const auto large =
+      static_table{{named("large", 0x1000, std::uint64_t{1} << 33)}, static_state::passing, 0x5A00'0001}.bytes();
+  EXPECT_FALSE(static_table::read(std::as_bytes(std::span{large})));
 }
 
 TEST(static_mover, finds_what_is_gone) {

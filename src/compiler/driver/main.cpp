@@ -96,6 +96,11 @@ void add_pass(arguments& command, const settings& s, const places& p) {
     to_pass("-nvm-log-check");
     command.push_back("-gline-tables-only");  // for places; a -g of the user comes later and holds
   }
+  if (s.statics) {
+    to_pass("-nvm-statics");
+    // Bytes between members are copied as they are, and must not be the rest of an address.
+    command.emplace_back("-ftrivial-auto-var-init=zero");
+  }
   if (s.statistics) to_pass("-nvm-log-stats");
   if (!s.elide) to_pass("-nvm-log-everything");
 }
@@ -123,6 +128,8 @@ void add_libraries(arguments& command, const command_line& line, const places& p
     command.push_back("-L" + p.libraries);
     if (line.ours.run_path && !line.linked_statically) command.push_back("-Wl,-rpath," + p.libraries);
   }
+  // Pools know a program by its build id.
+  if (line.ours.statics) command.emplace_back("-Wl,--build-id");
   if (!line.libraries) return;
   if (line.ours.profile) {
     // Before the C library, whose malloc it replaces, also where nothing of the program's names it.

@@ -21,6 +21,7 @@ struct settings {
   bool elide = true;
   bool record = false;
   bool profile = false;
+  bool statics = false;
   bool run_path = true;
   std::vector<std::string> tables;    // *.unsafe files, as given
   std::vector<std::string> types;     // arguments of the plugin that looks at durable types

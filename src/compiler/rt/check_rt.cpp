@@ -161,6 +161,7 @@ __attribute__((visibility("default"))) void __nvm_check_pointer(const void* wher
   NVM_POOL* pool = nvm_pool_of(where);
   if (pool == nullptr) return;  // the store itself is reported
   if (!nvm_is_durable(value)) {
+    if (__nvm_leads_into_program(value) != 0) return;
     return found(site, "a durable object at %p receives a pointer to volatile memory, %p", where, value);
   }
   if (nvm_pool_of(value) != pool) {

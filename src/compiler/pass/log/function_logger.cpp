@@ -106,6 +106,7 @@ class function_logger {
     };
     for (Instruction& i : b) {
       if (auto* s = dyn_cast<StoreInst>(&i)) {
+        remark_static(*s);
         store(i, s->getPointerOperand(), layout_.getTypeStoreSize(s->getValueOperand()->getType()), known, line);
       } else if (auto* r = dyn_cast<AtomicRMWInst>(&i)) {
         store(i, r->getPointerOperand(), layout_.getTypeStoreSize(r->getValOperand()->getType()), known, line);
@@ -170,11 +171,11 @@ class function_logger {
     if (size.isScalable()) return refuse(i, "a store of a vector of unknown length cannot be logged");
     const auto bytes = static_cast<std::int64_t>(size.getFixedValue());
     if (left_out_as_volatile(i, address)) return;
-    std::int64_t offset = 0;
     if (may_be_stale(address)) {
       ++counts_.stale;
       return report(i, "Stale", "not logged: the field is NVM_STALE_OK");
     }
+    std::int64_t offset = 0;
     Value* base = GetPointerBaseWithConstantOffset(address, offset, layout_);
     if (const known_range* r = options_.everything ? nullptr : covering(known, base, offset, bytes); r != nullptr) {
       expect_logged(i, address, static_cast<std::uint64_t>(bytes));
@@ -578,6 +579,23 @@ class function_logger {
   }
   void report_missed(Instruction& i, const char* text) {
     remarks_.emit([&] { return OptimizationRemarkMissed("nvm-log", "NotLogged", &i) << text; });
+  }
+
+  // The address of a function or static object goes to what may be durable.
+  void remark_static(StoreInst& s) {
+    if (!s.getValueOperand()->getType()->isPointerTy() || is_elsewhere(s.getPointerOperand())) return;
+    if (is_volatile(s.getPointerOperand(), libc_)) return;
+    SmallVector<const Value*, 4> objects;
+    getUnderlyingObjects(s.getValueOperand(), objects);
+    for (const Value* o : objects) {
+      const auto* g = dyn_cast<GlobalValue>(o);
+      if (g == nullptr || g->isThreadLocal()) continue;
+      remarks_.emit([&] {
+        return OptimizationRemarkAnalysis("nvm-static", "Static", &s)
+               << "the address of " << (g->hasPrivateLinkage() ? StringRef{"a constant"} : g->getName())
+               << " may become durable: NVM_STATIC_PTR or -fnvm-statics puts it right in the next process";
+      });
+    }
   }
 
   Function& f_;

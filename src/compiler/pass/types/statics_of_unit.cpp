@@ -8,6 +8,7 @@
 #include <llvm/IR/Operator.h>
 #include <llvm/Support/Path.h>
 #include <llvm/Support/raw_ostream.h>
+#include <llvm/Support/xxhash.h>
 
 #include <cstring>
 
@@ -19,7 +20,7 @@ using namespace llvm;
 namespace nvm::compiler {
 namespace {
 
-constexpr std::uint64_t text_max = 256;  // bytes of a text that has a name
+constexpr std::uint64_t text_max = 256;  // bytes of a text that is its name; of a longer one a part and a hash are
 
 // Whether a use hands the address on, to where it may be stored in a field.
 bool hands_on(const Value& v, bool is_text);
@@ -41,20 +42,29 @@ bool hands_on(const Value& v, bool is_text) {
 }
 
 // Empty: it has none, or it is not a thing that others could find again.
-std::string name_of(const GlobalValue& g) {
+std::string name_of(const GlobalValue& g, function_ref<std::string()> unit) {
   if (g.isThreadLocal() || g.hasExternalWeakLinkage() || g.getName().starts_with("llvm.")) return {};
   if (!g.hasLocalLinkage()) return g.getName().str();
   if (g.hasPrivateLinkage()) {
     const auto* v = dyn_cast<GlobalVariable>(&g);
     if (v == nullptr || !v->isConstant() || !v->hasInitializer()) return {};
     const auto* text = dyn_cast<ConstantDataSequential>(v->getInitializer());
-    if (text == nullptr || !text->isCString() || text->getNumElements() > text_max) return {};
+    if (text == nullptr || !text->isCString()) return {};
     std::string name = "\"";
     raw_string_ostream to{name};
-    printEscapedString(text->getAsCString(), to);
+    const StringRef all = text->getAsCString();
+    printEscapedString(all.take_front(text_max), to);
+    if (all.size() > text_max) to << "..." << all.size() << ":" << utohexstr(xxh3_64bits(all));
     return name + "\"";
   }
   if (g.getName().empty()) return {};
+  // LLVM numbers local names that are the same, by their order, and literals: the next build may give the number to
+  // another, unless the unit is the same.
+  const StringRef number = g.getName().rsplit('.').second;
+  const bool numbered =
+      g.getName().starts_with(".") || (!number.empty() && all_of(number, [](char c) { return isDigit(c); }));
+  if (numbered)
+    return (sys::path::filename(g.getParent()->getSourceFileName()) + ":" + g.getName() + "#" + unit()).str();
   return (sys::path::filename(g.getParent()->getSourceFileName()) + ":" + g.getName()).str();
 }
 
@@ -85,8 +95,18 @@ bool has_static_pointers(const GlobalVariable& map) {
 
 std::vector<named_static> statics_of(Module& m) {
   std::vector<named_static> all;
+  std::string hash;
+  const auto unit = [&] {
+    if (hash.empty()) {
+      std::string text;
+      raw_string_ostream to{text};
+      m.print(to, nullptr);
+      hash = utohexstr(xxh3_64bits(text));
+    }
+    return hash;
+  };
   const auto take = [&](GlobalValue& g) {
-    std::string name = name_of(g);
+    std::string name = name_of(g, unit);
     if (name.empty() || !hands_on(g, name.front() == '"')) return;
     all.push_back({std::move(name), &g, bytes_of(g)});
   };

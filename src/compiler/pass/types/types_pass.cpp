@@ -5,12 +5,13 @@
 // keeps a constructor: in static libraries it comes and goes with its object file, in shared ones it runs when they are
 // loaded, early or late, and --gc-sections has to leave it in.
 //
-// Where the map has static pointers a second one calls nvm_register_statics() with what of the unit they may lead to
+// Where the map has static pointers, and with -fnvm-statics in each unit, a second one calls nvm_register_statics() with what of the unit they may lead to
 // (statics_of_unit.hpp).
 #include "types_pass.hpp"
 
 #include <llvm/IR/IRBuilder.h>
 #include <llvm/IR/Module.h>
+#include <llvm/Support/CommandLine.h>
 #include <llvm/Transforms/Utils/ModuleUtils.h>
 
 #include "statics_of_unit.hpp"
@@ -24,6 +25,8 @@ namespace {
 constexpr int constructor_priority = 101;
 constexpr const char* done_name = "nvm_types_of_unit";
 
+cl::opt<bool> all_statics("nvm-statics", cl::desc("Announce functions and static objects, for objects without a type"));
+
 struct types_pass : PassInfoMixin<types_pass> {
   PreservedAnalyses run(Module& m, ModuleAnalysisManager&) {
     SmallVector<GlobalVariable*, 1> maps;
@@ -35,7 +38,8 @@ struct types_pass : PassInfoMixin<types_pass> {
     }
     // Before there is anything of ours.
     std::vector<named_static> statics;
-    if (any_of(maps, [](const GlobalVariable* g) { return has_static_pointers(*g); })) statics = statics_of(m);
+    const bool all = all_statics && !has_statics_constructor(m);
+    if (all || any_of(maps, [](const GlobalVariable* g) { return has_static_pointers(*g); })) statics = statics_of(m);
     for (GlobalVariable* g : maps) {
       g->setName(done_name);
       // The constant ends with the zero of a C string.
@@ -43,21 +47,36 @@ struct types_pass : PassInfoMixin<types_pass> {
       add_constructor(m, "nvm_register_types", *g, bytes);
     }
     if (!statics.empty()) add_constructor(m, "nvm_register_statics", table_of(m, statics), statics.size());
-    return maps.empty() ? PreservedAnalyses::all() : PreservedAnalyses::none();
+    if (all) say_untyped_may_lead(m);
+    return maps.empty() && !all ? PreservedAnalyses::all() : PreservedAnalyses::none();
   }
   // Also with -O0.
   static bool isRequired() { return true; }
 
  private:
+  static constexpr const char* says_name = "nvm_statics_constructor";
+  static bool has_statics_constructor(const Module& m) {
+    return any_of(m.functions(), [](const Function& f) { return f.getName().starts_with(says_name); });
+  }
+  static void say_untyped_may_lead(Module& m) {
+    LLVMContext& c = m.getContext();
+    Type* number = Type::getInt32Ty(c);
+    const FunctionCallee call = m.getOrInsertFunction("nvm_statics_in_untyped", Type::getVoidTy(c), number);
+    add_constructor(m, says_name, call, {ConstantInt::get(number, 1)});
+  }
   static void add_constructor(Module& m, StringRef callee, GlobalVariable& what, std::uint64_t size_of_it) {
     LLVMContext& c = m.getContext();
     Type* size = m.getDataLayout().getIntPtrType(c);
     const FunctionCallee call = m.getOrInsertFunction(callee, Type::getInt32Ty(c), PointerType::getUnqual(c), size);
+    add_constructor(m, "nvm_types_constructor", call, {&what, ConstantInt::get(size, size_of_it)});
+  }
+  static void add_constructor(Module& m, const char* name, FunctionCallee call, ArrayRef<Value*> arguments) {
+    LLVMContext& c = m.getContext();
     auto* f = Function::createWithDefaultAttr(FunctionType::get(Type::getVoidTy(c), false),
-                                              GlobalValue::InternalLinkage, 0, "nvm_types_constructor", &m);
+                                              GlobalValue::InternalLinkage, 0, name, &m);
     f->addFnAttr(Attribute::NoUnwind);
     IRBuilder<> b(BasicBlock::Create(c, "", f));
-    b.CreateCall(call, {&what, ConstantInt::get(size, size_of_it)});
+    b.CreateCall(call, arguments);
     b.CreateRetVoid();
     appendToGlobalCtors(m, f, constructor_priority);
   }
