@@ -3,7 +3,7 @@
 
 The program goes on, in each run, behind the record that its variables say was the last one, checks its invariants
 before it does, and prints everything it knows at the end.  That has to be what plain gawk prints that nobody killed.
-When the end comes before enough kills, it begins again with a new pool.
+When the end comes before enough kills, it begins again with a new pool.  Several builds of durable gawk take turns.
 """
 import argparse
 import os
@@ -14,6 +14,12 @@ import sys
 import time
 
 
+def builds(options):
+    """The next of the builds, in turns."""
+    options.durable.append(options.durable.pop(0))
+    return options.durable[0]
+
+
 def unlink(path):
     if os.path.exists(path):
         os.unlink(path)
@@ -21,7 +27,7 @@ def unlink(path):
 
 def run(options, environment, seconds):
     """Runs durable gawk, kills it after `seconds`; None if it was killed, else what it printed."""
-    command = [options.durable, "-f", options.program, options.input]
+    command = [builds(options), "-f", options.program, options.input]
     with subprocess.Popen(command, env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as child:
         try:
             out, err = child.communicate(timeout=seconds)
@@ -37,14 +43,15 @@ def run(options, environment, seconds):
 
 def done(options, environment):
     """Number of the last record whose changes are in the pool."""
-    command = [options.durable, "BEGIN { print done + 0; exit }"]
+    command = [builds(options), "BEGIN { print done + 0; exit }"]
     return int(subprocess.run(command, env=environment, check=True, stdout=subprocess.PIPE).stdout)
 
 
 def main():
     parser = argparse.ArgumentParser()
-    for name in ("plain", "durable", "program", "input", "pool"):
+    for name in ("plain", "program", "input", "pool"):
         parser.add_argument("--" + name, required=True)
+    parser.add_argument("--durable", required=True, nargs="+", help="builds of it, in turns")
     parser.add_argument("--kills", type=int, default=100, help="at least so many (default %(default)s)")
     parser.add_argument("--records", type=int, default=1, help="records a transaction (default %(default)s)")
     parser.add_argument("--seed", type=int, default=1)
@@ -77,7 +84,7 @@ def main():
         subprocess.run([os.environ.get("HOLDFAST", "holdfast"), "check", options.pool], check=True,
                        stdout=subprocess.DEVNULL)
     unlink(options.pool)
-    print(f"{kills} kills, {passes} passes, each with the result of plain gawk ({len(expected)} bytes);"
+    print(f"{kills} kills, {passes} passes, {len(options.durable)} builds in turns, each with the result of plain gawk ({len(expected)} bytes);"
           f" {time.monotonic() - began:.0f} s, seed {options.seed}")
 
 

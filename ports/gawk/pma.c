@@ -6,6 +6,8 @@
  * frees that at the next open.
  */
 #define _GNU_SOURCE /* SEEK_DATA */
+#include <config.h>
+
 #include "pma.h"
 
 #include <errno.h>
@@ -22,10 +24,10 @@
 const char pma_version[] = "(Holdfast)";
 int pma_errno;
 
-/* What the pool's root is.  Objects of the heap point to tables and functions of the program: another build has them
- * elsewhere. */
+/* What the pool's root is.  Objects of the heap point to tables and functions of the program, which -fnvm-statics puts
+ * right in another process and in another build; another version of gawk may lay objects out in another way. */
 struct root {
-  uint64_t build;
+  char version[32];
   void* gawks;
 };
 
@@ -80,18 +82,6 @@ static NVM_POOL* open_heap(const char* file) {
   return create_heap(file, &options);
 }
 
-/* FNV-1a of the program's code and of where it lies. */
-static uint64_t this_build(void) {
-  extern const char __executable_start[], etext[];
-  uint64_t hash = 14695981039346656037U ^ (uintptr_t)&pma_init;
-  for (const char* p = __executable_start; p + sizeof(uint64_t) <= etext; p += sizeof(uint64_t)) {
-    uint64_t word;
-    memcpy(&word, p, sizeof word);
-    hash = (hash ^ word) * 1099511628211U;
-  }
-  return hash;
-}
-
 static int find_root(void) {
   void* found = NULL;
   if (nvm_pool_read_root(heap, &found) != 0) return -1;
@@ -100,11 +90,14 @@ static int find_root(void) {
     if (nvm_tx_begin(heap) != 0) return -1;
     root = nvm_calloc(heap, 0, 1, sizeof *root);
     if (root == NULL || nvm_pool_set_root(heap, root) != 0) return -1;
-    root->build = this_build();
+    strncpy(root->version, PACKAGE_STRING, sizeof root->version - 1);
     return nvm_tx_commit(heap);
   }
-  if (nvm_size_of(heap, root) == sizeof *root && root->build == this_build()) return 0;
-  fprintf(stderr, "holdfast: the heap was made by another program or another build of gawk\n");
+  const int is_gawks =
+      nvm_size_of(heap, root) == sizeof *root && memchr(root->version, 0, sizeof root->version) != NULL;
+  if (is_gawks && strcmp(root->version, PACKAGE_STRING) == 0) return 0;
+  fprintf(stderr, "holdfast: the heap was made by %s, expected " PACKAGE_STRING "\n",
+          is_gawks ? root->version : "another program");
   return -1;
 }
 

@@ -5,7 +5,8 @@
 #   ports/gawk/port.sh STEP...
 #     suite    build upstream's source with Clang and with holdfast-cc, run its test suite on both, compare
 #     durable  apply the edits, build with holdfast-cc, run the test suite without and then with a pool under each gawk
-#     kill     kill durable gawk over and over, on shared memory and on a file system; compare with plain gawk
+#     kill     kill durable gawk over and over, go on with another build of it, on shared memory and on a file system;
+#              compare with plain gawk
 #     measure  time plain, compiled and durable gawk
 # HOLDFAST_BUILD is a build tree with holdfast-cc in it (default: build/release); what is made goes to build/ports/gawk.
 # Exit codes: 0 all as it should be, 1 not, 2 something that is needed is missing.
@@ -19,9 +20,21 @@ unpacked() {
     gawkinet.info gawkworkflow.texi gawkworkflow.info pm-gawk.texi pm-gawk.info)
 }
 
-# made <name> <compiler>
+# made <name> <compiler> [flags of the compiler]
 made() {
-  compile "$1" ./configure CC="$2" CFLAGS="-O2 -g" --disable-rpath --disable-nls -- make -j"$(nproc)"
+  local flags=${3:-}
+  compile "$1" ./configure CC="$2" CFLAGS="-O2 -g $flags" ${flags:+LDFLAGS="$flags" ax_cv_check_cflags___no_pie=no} \
+    --disable-rpath --disable-nls -- make -j"$(nproc)"
+}
+# With addresses that are put right in the next process, wherever that is loaded (upstream's heap needs -no-pie).
+durable() {
+  edited "$1"
+  cp "$here/pma.c" "$here/pma.h" "$work/$1/support/"
+  made "$1" "$cc" "-fnvm-statics ${2:-}"
+}
+# Another build of it: everything lies elsewhere.
+rebuilt() {
+  if [ ! -x "$work/rebuilt/gawk" ]; then durable rebuilt -O1; fi
 }
 
 # ---- upstream's test suite ------------------------------------------------------------------------------------------
@@ -83,13 +96,12 @@ step_suite() {
 step_durable() {
   locales
   say "the durable variant"
-  edited durable
-  cp "$here/pma.c" "$here/pma.h" "$work/durable/support/"
-  made durable "$cc"
+  durable durable
+  rebuilt
   check durable suite-durable
   if [ -f "$work/suite-clang" ]; then same_as_plain suite-durable; fi
-  "$here/variables_test.sh" "$work/durable/gawk" /dev/shm/gawk-variables.pool
-  "$here/variables_test.sh" "$work/durable/gawk" "$work/variables.pool"
+  "$here/variables_test.sh" "$work/durable/gawk" /dev/shm/gawk-variables.pool "$work/rebuilt/gawk"
+  "$here/variables_test.sh" "$work/durable/gawk" "$work/variables.pool" "$work/rebuilt/gawk"
   # Each gawk of the suite over a pool of its own, which the next one removes.
   mkdir -p "$work/durable/on-a-pool"
   cat >"$work/durable/on-a-pool/gawk" <<WRAPPER
@@ -115,12 +127,13 @@ input() {
 step_kill() {
   export HOLDFAST=$build/src/cli/holdfast
   input 60000
+  rebuilt
   say "kills on shared memory"
-  "$here/kill_test.py" --plain "$work/clang/gawk" --durable "$work/durable/gawk" --program "$here/words.awk" \
-    --input "$work/input-60000.txt" --pool /dev/shm/gawk-kills.pool --kills "${KILLS:-120}"
+  "$here/kill_test.py" --plain "$work/clang/gawk" --durable "$work/durable/gawk" "$work/rebuilt/gawk" \
+    --program "$here/words.awk" --input "$work/input-60000.txt" --pool /dev/shm/gawk-kills.pool --kills "${KILLS:-120}"
   say "kills on a file system"
-  "$here/kill_test.py" --plain "$work/clang/gawk" --durable "$work/durable/gawk" --program "$here/words.awk" \
-    --input "$work/input-60000.txt" --pool "$work/kills.pool" --kills "${KILLS:-120}" --records 100
+  "$here/kill_test.py" --plain "$work/clang/gawk" --durable "$work/durable/gawk" "$work/rebuilt/gawk" \
+    --program "$here/words.awk" --input "$work/input-60000.txt" --pool "$work/kills.pool" --kills "${KILLS:-120}" --records 100
 }
 
 step_measure() {
