@@ -84,7 +84,8 @@ def main():
         subprocess.run([os.environ.get("HOLDFAST", "holdfast"), "check", options.pool], check=True,
                        stdout=subprocess.DEVNULL)
     unlink(options.pool)
-    print(f"{kills} kills, {passes} passes, {len(options.durable)} builds in turns, each with the result of plain gawk ({len(expected)} bytes);"
+    print(f"{kills} kills, {passes} passes, {len(options.durable)} builds in turns, each with the result of plain gawk"
+          f" ({len(expected)} bytes);"
           f" {time.monotonic() - began:.0f} s, seed {options.seed}")
 
 

@@ -6,10 +6,11 @@ after the other.  The server is killed in between, and started again over its po
 commands: each database must be as that one's after the commands that were answered, or after one more, whose answer
 had not come.  Digests of all keys are compared (DEBUG DIGEST-VALUE), and their number.
 
-usage: kill_test.py --plain SERVER --durable SERVER --pool FILE [--kills N] [--seed N] [--pipeline N]
+usage: kill_test.py --plain SERVER --durable SERVER... --pool FILE [--kills N] [--seed N] [--pipeline N]
 Exit codes: 0 all as it should be, 1 not.
 """
 import argparse
+import itertools
 import os
 import random
 import socket
@@ -208,13 +209,15 @@ def tell_difference(twin, durable):
 
 def main():
     parser = argparse.ArgumentParser()
-    for name in ("plain", "durable", "pool"):
+    parser.add_argument("--durable", required=True, nargs="+", help="builds, in turns")
+    for name in ("plain", "pool"):
         parser.add_argument(f"--{name}", required=True)
     parser.add_argument("--kills", type=int, default=50)
     parser.add_argument("--seed", type=int, default=int(time.time()))
     parser.add_argument("--pipeline", type=int, default=1)
     options = parser.parse_args()
     draw = random.Random(options.seed)
+    builds = itertools.cycle(options.durable)
     if os.path.exists(options.pool):
         os.unlink(options.pool)
     begun = time.time()
@@ -225,7 +228,7 @@ def main():
         for i, twin in enumerate(twins):
             twin.call("SELECT", i)
         done = [0] * 4
-        durable = Server(options.durable, folder, "durable", {"REDIS_POOL": options.pool})
+        durable = Server(next(builds), folder, "durable", {"REDIS_POOL": options.pool})
         for kill in range(options.kills):
             clients = [Client(durable.path, i, f"{options.seed} {i}", done[i], options.pipeline) for i in range(4)]
             for c in clients:
@@ -234,7 +237,7 @@ def main():
             durable.kill()
             for c in clients:
                 c.join()
-            durable = Server(options.durable, folder, "durable", {"REDIS_POOL": options.pool})
+            durable = Server(next(builds), folder, "durable", {"REDIS_POOL": options.pool})
             for i, c in enumerate(clients):
                 now = Connection(durable.path)
                 now.call("SELECT", i)
@@ -249,8 +252,8 @@ def main():
         durable.kill()
         plain.kill()
     os.unlink(options.pool)
-    print(f"{options.kills} kills, {total} commands, nothing that was answered is lost; {time.time() - begun:.0f} s, "
-          f"seed {options.seed}")
+    print(f"{options.kills} kills, {total} commands, {len(options.durable)} builds in turns, nothing that was answered is "
+          f"lost; {time.time() - begun:.0f} s, seed {options.seed}")
     return 0
 
 

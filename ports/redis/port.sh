@@ -5,7 +5,8 @@
 #   ports/redis/port.sh STEP...
 #     suite    build upstream's source with Clang and with holdfast-cc, run its tests on both, compare
 #     durable  apply the edits, build with holdfast-cc, run the tests without and then with a pool under each server
-#     kill     kill the durable server over and over, on shared memory and on a file system; compare with plain Redis
+#     kill     kill the durable server over and over, go on with another build of it, on shared memory and on a file
+#              system; compare with plain Redis
 #     measure  requests a second and processor time of plain Redis, of one with an append-only file, of the durable one
 # HOLDFAST_BUILD is a build tree with holdfast-cc in it (default: build/release); what is made goes to build/ports/redis.
 # KILLS: kills on shared memory (default 100); UNITS: units of the suite.
@@ -62,11 +63,20 @@ step_suite() {
   fails_as_known suite-compiled suite-clang
 }
 
+# Objects point to tables and functions of the program, which lies elsewhere in each process.
+made_durable() { made "$1" "$cc" CFLAGS=-fnvm-statics LDFLAGS=-fnvm-statics "${@:2}"; }
 durable() {
   edited durable
   cp "$here"/redis_pool.[ch] "$here/redis_pool_names.h" "$work/durable/src/"
-  # Objects point to tables and functions of the program.
-  made durable "$cc" CFLAGS=-fno-pie LDFLAGS=-no-pie
+  made_durable durable
+}
+# Another build of it: everything lies elsewhere.
+rebuilt() {
+  if [ ! -x "$work/rebuilt/src/redis-server" ]; then
+    edited rebuilt >/dev/null
+    cp "$here"/redis_pool.[ch] "$here/redis_pool_names.h" "$work/rebuilt/src/"
+    made_durable rebuilt OPTIMIZATION=-O1
+  fi
 }
 
 step_durable() {
@@ -90,14 +100,18 @@ WRAPPER
   mv "$work/durable/src/redis-server.durable" "$work/durable/src/redis-server"
   rm -f /dev/shm/redis-suite.*
   fails_as_known suite-pool suite-clang "$here/not-on-a-pool"
+  for pool in /dev/shm/redis-snapshot.pool "$work/snapshot.pool"; do
+    "$here/snapshot_test.py" --plain "$work/clang/src/redis-server" --durable "$work/durable/src/redis-server" --pool "$pool"
+  done
 }
 
 step_kill() {
   plain
   [ -x "$work/durable/src/redis-server" ] || durable
+  rebuilt
   local kills=${KILLS:-100}
   kill_test() {
-    "$here/kill_test.py" --plain "$work/clang/src/redis-server" --durable "$work/durable/src/redis-server" "$@"
+    "$here/kill_test.py" --plain "$work/clang/src/redis-server" --durable "$work"/{durable,rebuilt}/src/redis-server "$@"
   }
   say "kills on shared memory"
   kill_test --pool /dev/shm/redis-kills.pool --kills "$kills"
@@ -109,9 +123,8 @@ step_kill() {
   rm -rf "$work/control"
   cp -a "$work/durable" "$work/control"
   rm -f "$work/control/src/dict.o"
-  make -C "$work/control/src" MALLOC=libc USE_SYSTEMD=no OPTIMIZATION=-O2 CC="$cc" CFLAGS="-fno-pie -fno-nvm" \
-    LDFLAGS=-no-pie dict.o >"$work/control-build.log" 2>&1 || fail "see $work/control-build.log"
-  made control "$cc" CFLAGS=-fno-pie LDFLAGS=-no-pie
+  make -C "$work/control/src" MALLOC=libc USE_SYSTEMD=no OPTIMIZATION=-O2 CC="$cc" CFLAGS=-fno-nvm dict.o >"$work/control-build.log" 2>&1 || fail "see $work/control-build.log"
+  made_durable control
   if "$here/kill_test.py" --plain "$work/clang/src/redis-server" --durable "$work/control/src/redis-server" \
     --pool /dev/shm/redis-kills.pool --kills "$kills" >"$work/control.log" 2>&1; then
     fail "the kills found nothing wrong with a server that does not log"

@@ -1,7 +1,8 @@
 /* Redis' databases in a pool: which pool, where they begin in it, when a transaction ends.
  *
  * The root has the two dictionaries of each database.  Objects point to tables and functions of the program (types of
- * dictionaries): it is linked at a fixed place, and another build is refused.
+ * dictionaries), which -fnvm-statics puts right in another process and in another build; another version of Redis may
+ * lay objects out in another way, and is refused.
  *
  * A process that dies leaves what its connections and its temporary values were; that is freed at the next start,
  * conservatively: every word of Redis may be a pointer. */
@@ -14,6 +15,7 @@
 
 #include "bio.h"
 #include "redis_pool.h"
+#include "version.h"
 
 void loadDataFromDisk(void);
 void zmalloc_has(size_t bytes);
@@ -23,7 +25,7 @@ struct pool_database {
   dict* expires;
 };
 struct pool_root {
-  uint64_t build;
+  char version[32];
   uint8_t seed[16];
   uint64_t whole; /* it has all that it began with */
   uint64_t databases;
@@ -43,18 +45,6 @@ static void give_up(const char* what, const char* why) {
 }
 static void need(int good, const char* what) {
   if (!good) give_up(what, nvm_errormsg());
-}
-
-/* FNV-1a of the program's code and of where it lies. */
-static uint64_t this_build(void) {
-  extern const char __executable_start[], etext[];
-  uint64_t hash = 14695981039346656037U ^ (uintptr_t)&pool_turn;
-  for (const char* p = __executable_start; p + sizeof(uint64_t) <= etext; p += sizeof(uint64_t)) {
-    uint64_t word;
-    memcpy(&word, p, sizeof word);
-    hash = (hash ^ word) * 1099511628211U;
-  }
-  return hash;
 }
 
 static NVM_POOL* open_pool(void) {
@@ -85,15 +75,20 @@ static void find_root(uint8_t* seed) {
     need(nvm_tx_begin(heap) == 0, "begin");
     root = nvm_calloc(heap, 0, 1, sizeof *root + databases * sizeof root->database[0]);
     need(root != NULL && nvm_pool_set_root(heap, root) == 0, "make the root");
-    root->build = this_build();
+    strncpy(root->version, REDIS_VERSION, sizeof root->version - 1);
     root->databases = databases;
     memcpy(root->seed, seed, sizeof root->seed);
     need(nvm_tx_commit(heap) == 0, "commit");
     return;
   }
   root = found;
-  if (nvm_size_of(heap, root) < sizeof *root || root->build != this_build())
-    give_up("open", "the pool was made by another program or another build of redis-server");
+  if (nvm_size_of(heap, root) < sizeof *root || memchr(root->version, 0, sizeof root->version) == NULL)
+    give_up("open", "the pool was made by another program");
+  if (strcmp(root->version, REDIS_VERSION) != 0) {
+    char found[96];
+    snprintf(found, sizeof found, "the pool was made by Redis %s, this is " REDIS_VERSION, root->version);
+    give_up("open", found);
+  }
 }
 
 void pool_seed(uint8_t* seed) {
@@ -153,7 +148,9 @@ void pool_attach(void) {
   garbage.conservative = 1;
   nvm_gc_report report = {0};
   need(nvm_gc(heap, &garbage, &report) == 0, "collect what the last process knew");
-  resetServerSaveParams(); /* these need fork() */
+  /* A child that writes a snapshot has a copy of its own, which takes time and memory: only where one is asked for. */
+  need(nvm_pool_set_fork(heap, NVM_FORK_PICTURE) == 0, "copies for children");
+  resetServerSaveParams();
   nvm_pool_info info;
   size_t in_use = 0;
   need(nvm_pool_get_info(heap, &info) == 0, "information");
