@@ -28,6 +28,7 @@
 #include "space/space.hpp"
 #include "tx/byte_arena.hpp"
 #include "tx/line_set.hpp"
+#include "tx/log_room.hpp"
 #include "tx/reference_log.hpp"
 #include "tx/transaction_core.hpp"
 #include "tx/write_back_core.hpp"

@@ -13,18 +13,13 @@
 #include "media/concept.hpp"
 #include "tx/assigned.hpp"
 #include "tx/hook.hpp"
+#include "tx/log_room.hpp"
 
 namespace nvm {
 class open_store;  // space/open_store.hpp
 }
 
 namespace nvm::tx {
-
-// What a commit now would take of the log at most, and what it may take; most 0: as much as the pool has room for.
-struct log_room {
-  std::uint64_t used = 0;
-  std::uint64_t most = 0;
-};
 
 class open_transaction {
  public:
