@@ -270,6 +270,12 @@ class kv {
     return s;
   }
 
+  // Of a handle that is the caller's, which nvm_kv_open_in() gave (nvm/store_kv.h), for example; empty for NULL.
+  static std::optional<kv> of(nvm_kv *handle) noexcept {
+    if (handle == nullptr) return std::nullopt;
+    return kv{handle};
+  }
+
  private:
   static constexpr std::size_t small_bytes = 256;
   struct closer {

@@ -47,6 +47,8 @@ extern "C" {
 
 #define NVM_STORE_NAME_MAX 255u /* bytes of a name: any but zero, at least one */
 
+struct nvm_stm; /* nvm/stm.h */
+
 /* An attached store.  The handle is valid until the store is detached as often as it was attached, or its pool is
  * closed; after that calls with it are refused (NVM_E_INVALID) until some hundred others have been detached. */
 typedef struct nvm_store nvm_store;
@@ -88,7 +90,8 @@ typedef struct nvm_store_info {
   uint64_t root;         /* offset of the root in the pool; 0: none */
   uint32_t attached;     /* how often, in this process */
   uint32_t read_only;    /* 1: attached read-only */
-  uint64_t reserved[4];
+  uint64_t key_values;   /* offset of the directory of its own key-value stores (nvm/store_kv.h); 0: none was made */
+  uint64_t reserved[3];
 } nvm_store_info;
 
 /* Calls visit(info, argument) for each store whose name begins with `prefix` (NULL: for all), in the order of names,
@@ -123,7 +126,8 @@ enum nvm_store_flags {
  * in another way; NVM_E_CORRUPT names what is damaged. */
 NVM_API nvm_store *nvm_store_attach(NVM_POOL *pool, const char *name, unsigned flags);
 /* The last of as many calls as there were attaches gives the store up.  NVM_E_BUSY, and it stays attached: an open
- * transaction has allocated or freed an object in it.  Pointers into it lead nowhere from then on. */
+ * transaction has allocated or freed an object in it, or a key-value store in it is open (nvm/store_kv.h).  Pointers
+ * into it lead nowhere from then on. */
 NVM_API int nvm_store_detach(nvm_store *store);
 
 /* The attached store of that name; NULL: it is not attached, and this is no error.  A look into a hash table. */
@@ -146,6 +150,10 @@ NVM_API int nvm_store_set_root(nvm_store *store, void *object);
 NVM_API void *nvm_store_alloc(nvm_store *store, uint32_t type_id, size_t size);
 NVM_API void *nvm_store_calloc(nvm_store *store, uint32_t type_id, size_t count, size_t size);
 NVM_API char *nvm_store_strdup(nvm_store *store, const char *text);
+/* As nvm_stm_alloc() (nvm/stm.h), in a store that is attached for change and stays so until the barrier transaction has
+ * ended: the object is private until the commit, and nvm_stm_free() frees it.  NULL: nvm_errno(), and the level can only
+ * be rolled back: NVM_E_NO_SPACE as above; NVM_E_READ_ONLY; NVM_E_INVALID: the store is of another pool. */
+NVM_API void *nvm_stm_store_alloc(struct nvm_stm *tx, nvm_store *store, uint32_t type_id, size_t size);
 /* Gives pages that are empty back to the pool.  1: there were any; 0; -1. */
 NVM_API int nvm_store_trim(nvm_store *store);
 

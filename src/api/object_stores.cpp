@@ -181,6 +181,25 @@ open_store* store_holding(NVM_POOL* pool, std::uint64_t offset) noexcept {
   return pool->object_stores == nullptr ? nullptr : pool->object_stores->open_holder(offset);
 }
 
+result<std::uint64_t> key_values_of(const nvm_store& s) noexcept {
+  const auto all = object_stores::of(s.pool);
+  return all ? (*all)->key_values_of(s) : result<std::uint64_t>{all.error()};
+}
+status make_key_values(nvm_store& s, std::uint32_t type, std::uint64_t bytes,
+                       const std::function<void(std::uint64_t payload)>& fill) {
+  const auto all = object_stores::of(s.pool);
+  if (!all) return all.error();
+  if (s.read_only) return fail(errc::read_only, "store \"%s\" is attached read-only", s.name.c_str());
+  // Before the first word that older libraries do not know.
+  if (status known = s.pool->engine->add_feature(layout::feature_store_kv); !known) return known;
+  return in_own_transaction(s.pool, [&](open_transaction& t) -> status {
+    const auto payload = t.allocate_in(*s.of, type, bytes);
+    if (!payload) return payload.error();
+    fill(*payload);
+    return (*all)->set_key_values(s, t, *payload);
+  });
+}
+
 all_pages_open::all_pages_open(NVM_POOL* pool) noexcept {
   {
     const std::lock_guard guard{pool->object_stores_lock};
@@ -306,7 +325,27 @@ result<nvm_store*> object_stores::attach(const char* name, unsigned flags) {
   return answer;
 }
 
+// Calls on what is open in it look, inside of their transactions, whether it still is.  So when all that were inside
+// have left, none will touch its pages.
 status object_stores::detach(nvm_store& s) {
+  std::shared_ptr<store_contents> contents;
+  {
+    const taking taken{lock_};
+    if (s.of != nullptr && s.times == 1) contents = s.contents;
+  }
+  if (contents == nullptr) return detach_shut(s);
+  if (status shut = contents->shut(); !shut) return shut;
+  status done;
+  if (isolation::participant::wait_for_leaving(&pool_->barriers, leaving_patience_ns)) {
+    done = detach_shut(s);
+  } else {
+    done = fail(errc::busy, "store \"%s\": a barrier transaction is open that may be at work in it", s.name.c_str());
+  }
+  if (!done || s.of != nullptr) contents->reopen();
+  return done;
+}
+
+status object_stores::detach_shut(nvm_store& s) {
   const taking taken{lock_};
   if (s.of == nullptr || side_ == nullptr) return fail(errc::invalid, "store \"%s\" is not attached", s.name.c_str());
   if (s.times > 1) {
@@ -346,20 +385,39 @@ nvm_store* object_stores::by_number(std::uint64_t number) {
 
 // Its pages are accessible as long as it is attached, and after that until this transaction has ended.  Without the
 // lock: who waits for it in an open transaction would keep drops from going on.
-status object_stores::set_root(nvm_store& s, open_transaction& t, std::uint64_t payload) {
+template <class Set>
+status object_stores::set_word(nvm_store& s, Set&& set) {
   if (s.of == nullptr) return fail(errc::invalid, "store \"%s\" is not attached", s.name.c_str());
   if (s.read_only) return fail(errc::read_only, "store \"%s\" is attached read-only", s.name.c_str());
   pages_keeper::recording recorded{keeper_};
-  const status set = side_->set_root(t, s.page, payload);
+  const status done = set();
   recorded.end();
   keeper_.close_all(recorded.opened);
-  return set;
+  return done;
+}
+status object_stores::set_root(nvm_store& s, open_transaction& t, std::uint64_t payload) {
+  return set_word(s, [&] { return side_->set_root(t, s.page, payload); });
+}
+status object_stores::set_key_values(nvm_store& s, open_transaction& t, std::uint64_t payload) {
+  return set_word(s, [&] { return side_->set_key_values(t, s.page, payload); });
+}
+result<std::uint64_t> object_stores::word_of(const nvm_store& s, std::size_t at, const char* what) const noexcept {
+  const std::uint64_t place = s.page + at;
+  const std::uint64_t word = load_word(pool_->base(), place);
+  if (!word_holds(word, word_seed(place))) return stores::damaged_names(what, place);
+  return word & checked_mask;
 }
 result<std::uint64_t> object_stores::root_of(const nvm_store& s) const noexcept {
-  const std::uint64_t at = s.page + offsetof(layout::cluster_header, root);
-  const std::uint64_t word = load_word(pool_->base(), at);
-  if (!word_holds(word, word_seed(at))) return stores::damaged_names("the root of a store", at);
-  return word & checked_mask;
+  return word_of(s, offsetof(layout::cluster_header, root), "the root of a store");
+}
+result<std::uint64_t> object_stores::key_values_of(const nvm_store& s) const noexcept {
+  return word_of(s, offsetof(layout::cluster_header, key_values), "the directory of a store's key-value stores");
+}
+
+bool object_stores::contents_in_use() noexcept {
+  const taking taken{lock_};
+  return std::any_of(attached_.begin(), attached_.end(),
+                     [](const auto& of) { return of.second->contents != nullptr && of.second->contents->in_use(); });
 }
 
 // ---- facts ----------------------------------------------------------------------------------------------------------
@@ -384,6 +442,7 @@ status object_stores::stat(std::string_view name, nvm_store_info& out) {
   out.used_bytes = f->used_bytes;
   out.quota = f->quota_bytes;
   out.root = f->root;
+  out.key_values = f->key_values;
   if (const nvm_store* const s = attached(name)) {
     out.attached = s->times;
     out.read_only = s->read_only ? 1 : 0;

@@ -26,6 +26,18 @@
 #include "nvm/store.h"
 #include "store/store.hpp"
 
+namespace nvm::api {
+// What layers above keep for an attached store.
+class store_contents : public attachment {
+ public:
+  // The store is about to be detached: from here on nothing of it can be opened.  errc::busy: the program has something
+  // open, and the message names it.
+  [[nodiscard]] virtual status shut() noexcept = 0;
+  // It stays attached.
+  virtual void reopen() noexcept = 0;
+};
+}  // namespace nvm::api
+
 struct nvm_store {
   nvm::api::debugger_view seen;  // first
   NVM_POOL* pool = nullptr;
@@ -35,6 +47,7 @@ struct nvm_store {
   bool read_only = false;
   unsigned times = 0;  // attached
   std::string name;
+  std::shared_ptr<nvm::api::store_contents> contents{};  // under the lock of object_stores; null: none was asked for
 };
 
 namespace nvm::api {
@@ -116,6 +129,20 @@ class object_stores {
   [[nodiscard]] nvm_store* by_name(std::string_view name);
   [[nodiscard]] status set_root(nvm_store& s, open_transaction& t, std::uint64_t payload);
   [[nodiscard]] result<std::uint64_t> root_of(const nvm_store& s) const noexcept;
+  // The same two of the directory of its own key-value stores.
+  [[nodiscard]] status set_key_values(nvm_store& s, open_transaction& t, std::uint64_t payload);
+  [[nodiscard]] result<std::uint64_t> key_values_of(const nvm_store& s) const noexcept;
+  // What is kept for the store; made by make() -> shared_ptr where there is nothing yet.  errc::invalid: it is not
+  // attached.
+  template <class Make>
+  [[nodiscard]] result<std::shared_ptr<store_contents>> contents_of(nvm_store& s, Make&& make) {
+    const taking taken{lock_};
+    if (s.of == nullptr || side_ == nullptr) return fail(errc::invalid, "store \"%s\" is not attached", s.name.c_str());
+    if (s.contents == nullptr) s.contents = make(*side_);
+    return s.contents;
+  }
+  // Whether the program has something open in a store.
+  [[nodiscard]] bool contents_in_use() noexcept;
   [[nodiscard]] bool trim(nvm_store& s) { return side_->trim(*s.of); }
   [[nodiscard]] bool holds(const nvm_store& s, std::uint64_t offset) noexcept { return side_->holder(offset) == s.of; }
 
@@ -158,7 +185,12 @@ class object_stores {
   [[nodiscard]] status not_attached(std::string_view name);
   [[nodiscard]] errc none_of(std::string_view name) const noexcept;
   [[nodiscard]] status make(const char* name, const nvm_store_options& o, lsn_t& lsn);
+  [[nodiscard]] result<std::uint64_t> word_of(const nvm_store& s, std::size_t at, const char* what) const noexcept;
+  template <class Set>
+  [[nodiscard]] status set_word(nvm_store& s, Set&& set);
   [[nodiscard]] result<nvm_store*> attach_page(std::string_view name, std::uint64_t page, bool read_only);
+  [[nodiscard]] status detach_shut(nvm_store& s);
+  static constexpr std::uint64_t leaving_patience_ns = 1'000'000'000;
   void forget_closing(std::uint64_t page);
   void close_what_has_ended();
   void protect(std::uint64_t page, platform::page_access to) noexcept;
@@ -194,6 +226,12 @@ class object_stores {
 
 // The attached store that has this place; nullptr: none.
 [[nodiscard]] open_store* store_holding(NVM_POOL* pool, std::uint64_t offset) noexcept;
+
+// The directory of a store's own key-value stores, 0: none; and another, an object of the store: fill(payload) writes it
+// in the transaction that makes it.  This thread has no transaction open.
+[[nodiscard]] result<std::uint64_t> key_values_of(const nvm_store& s) noexcept;
+[[nodiscard]] status make_key_values(nvm_store& s, std::uint32_t type, std::uint64_t bytes,
+                                     const std::function<void(std::uint64_t payload)>& fill);
 
 // For the length of a walk over all pages of a pool.
 class all_pages_open {

@@ -144,6 +144,10 @@ void watch_objects(const nvm_pool& pool) noexcept {
 }
 
 bool stores_are_open(nvm_pool& pool) noexcept {
+  {
+    const std::lock_guard guard{pool.object_stores_lock};
+    if (pool.object_stores != nullptr && pool.object_stores->contents_in_use()) return true;
+  }
   const std::lock_guard guard{pool.stores_lock};
   return pool.stores != nullptr && pool.stores->in_use();
 }

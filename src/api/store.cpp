@@ -9,6 +9,7 @@
 
 #include "api/carried_exception.hpp"
 #include "api/object_stores.hpp"
+#include "api/stm_pieces.hpp"
 
 namespace nvm::api {
 namespace {
@@ -302,6 +303,10 @@ char* nvm_store_strdup(nvm_store* store, const char* text) {
   if (!p) return api::report_null<char>(p.error());
   std::memcpy(*p, text, bytes);
   return api::stored<char>(store, *p);
+}
+void* nvm_stm_store_alloc(nvm_stm* tx, nvm_store* store, uint32_t type_id, size_t size) {
+  if (nvm::status s = api::usable(store); !s) return api::allocate_in(tx, nullptr, nullptr, type_id, size, s.error());
+  return api::allocate_in(tx, store->pool, store->of, type_id, size);
 }
 int nvm_store_trim(nvm_store* store) {
   const nvm::platform::in_call here;

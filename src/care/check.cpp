@@ -3,8 +3,12 @@
 #include <algorithm>
 #include <array>
 #include <cstdarg>
+#include <cstddef>
 #include <cstdio>
 #include <cstring>
+#include <map>
+#include <set>
+#include <utility>
 
 #include "api/pool_object.hpp"
 #include "care/check_names.hpp"
@@ -104,6 +108,13 @@ void check_store_feature(const pool_file& file, std::uint64_t clusters, findings
   f.add(file.geometry().superblock_at(0) + offsetof(layout::superblock, features_incompat),
         "features of the pool: found %08x, without the bit %x of the %lu clusters of object stores that it has",
         file.superblock().features_incompat, layout::feature_stores, clusters);
+}
+// And of key-value stores in them.
+void check_kv_feature(const pool_file& file, std::uint64_t directories, findings& f) noexcept {
+  if (directories == 0 || file.has_feature(layout::feature_store_kv)) return;
+  f.add(file.geometry().superblock_at(0) + offsetof(layout::superblock, features_incompat),
+        "features of the pool: found %08x, without the bit %x of the key-value stores that %lu object stores have",
+        file.superblock().features_incompat, layout::feature_store_kv, directories);
 }
 void check_ring_headers(const std::byte* base, const layout::superblock& sb, findings& f) noexcept {
   const layout::ring_place place{sb.log_offset, sb.log_bytes};
@@ -220,14 +231,27 @@ struct named_objects {
   std::uint64_t root, stores;  // payloads; 0: none
   bool root_found, stores_found;
   const std::byte* base;
+  const geometry& shape;
   std::uint64_t store_header = 0;  // of any store; 0: there is none
 
-  void look_at(std::uint64_t at, std::uint64_t bytes) noexcept {
+  std::set<std::uint32_t> homes{};  // numbers of object stores with the header of a key-value store
+
+  void look_at(std::uint64_t at, std::uint64_t bytes) {
     layout::object_header h;
     std::memcpy(&h, base + at, sizeof h);
-    if (h.type == layout::kv_type_header && layout::object_header_holds(h, at)) store_header = at;
+    // Those in object stores have directories of their own.
+    if (h.type == layout::kv_type_header && layout::object_header_holds(h, at)) note_header(at);
     root_found = root_found || (root > at && root < at + bytes);
     stores_found = stores_found || stores == at + sizeof(layout::object_header);
+  }
+  void note_header(std::uint64_t at) {
+    const std::uint64_t head = cluster_head(base, shape, shape.page_of(at));
+    if (head == no_cluster) {
+      store_header = at;
+      return;
+    }
+    const auto c = cluster_at(base, shape, head);
+    if (c) homes.insert(c->number);
   }
 };
 
@@ -262,19 +286,28 @@ void check_owners(const std::byte* base, const geometry& g, bool clean, bool is_
   }
 }
 
-// The key-value stores of a pool whose pages are sound.
-status check_named_stores(pool_file& file, const geometry& g, std::uint64_t directory, findings& f) try {
+// The key-value stores of a pool whose pages are sound, or of one object store of it: `number` is 0, or its.
+status check_named_stores(pool_file& file, const geometry& g, std::uint64_t directory, std::uint32_t number,
+                          findings& f) try {
   keyed::read_from_image bytes{file.base(), g};
   const auto say = [&f](std::uint64_t at, const char* finding) { f.add(at, "%s", finding); };
   object_room last;  // reads follow each other in one object
+  const auto is_home = [&](std::uint64_t place) {
+    if (!g.in_data(place, 1)) return false;
+    const std::uint64_t head = cluster_head(file.base(), g, g.page_of(place));
+    if (head == no_cluster) return number == 0;
+    const auto c = cluster_at(file.base(), g, head);
+    return c && c->number == number;
+  };
   const auto is_allocated = [&](std::uint64_t place, std::uint64_t n) {
-    if (!last.holds(place, n)) last = object_in_image(file.base(), g, place);
+    if (last.holds(place, n)) return true;
+    last = is_home(place) ? object_in_image(file.base(), g, place) : object_room{};
     return last.holds(place, n);
   };
   const auto regions = [&](const keyed::store_facts& facts, const keyed::lewat::rest_report& report) {
     return read_entries_in_regions(file.base(), g, facts, report);
   };
-  return check_stores(bytes, directory, say, is_allocated, regions);
+  return check_stores(bytes, directory, say, is_allocated, regions, number);
 } catch (const std::bad_alloc&) {
   return fail(errc::no_memory, "no volatile memory for the check of stores");
 }
@@ -377,13 +410,19 @@ class pool_check {
     return place ? *place : 0;
   }
 
+  void note_directory(const cluster& c) {
+    const std::uint64_t at = cluster_word_at(shape_, c.page, offsetof(layout::cluster_header, key_values));
+    const std::uint64_t word = c.first ? load_word(file_.base(), at) : 0;
+    if (word != 0 && word_holds(word, word_seed(at))) directories_[c.number] = word & checked_mask;
+  }
+
   // Page map, extents, objects, and what the anchors name of these.
   [[nodiscard]] status check_pages() {
     // The root names an object's payload, not just any place in the data.
     root_ = named_by(anchor_word::root);
     // So does the directory of key-value stores, the header of one.
     stores_ = named_by(anchor_word::stores);
-    named_objects named{root_, stores_, root_ == 0, stores_ == 0, file_.base()};
+    named_objects named{root_, stores_, root_ == 0, stores_ == 0, file_.base(), shape_};
     untyped_objects untyped{file_.base(), named_by(anchor_word::types), found_};
     space_check telling;
     telling.report = [this](const damage& d) {
@@ -393,11 +432,15 @@ class pool_check {
     telling.object = [&named](std::uint64_t at, std::uint64_t bytes) { named.look_at(at, bytes); };
     telling.untyped = [&untyped](std::uint64_t at, std::uint64_t bytes) { untyped.look_at(at, bytes); };
     pages_to_walk_ = std::max(pages_to_walk_, shape_.size_pages);  // the log may have made the pool larger
+    telling.of_store = [this](const cluster& c) { note_directory(c); };
     telling.progress = [this](std::uint64_t pages) { tell(walk_begin + pages); };
     (void)check_space(file_.base(), shape_, telling, space_);
     check_features(file_, space_.aligned, found_);
     check_store_feature(file_, space_.clusters, found_);
+    check_kv_feature(file_, directories_.size(), found_);
     check_numbers(file_, space_.numbered, found_);
+    headless_ = std::move(named.homes);
+    for (const auto& [number, directory] : directories_) headless_.erase(number);
     if (!named.root_found)
       found_.add(root_word_at(shape_, 0), "root: found offset %lu, expected one inside an object", root_);
     if (!named.stores_found) {
@@ -421,7 +464,10 @@ class pool_check {
     if (found_.count() != 0) return {};
     const auto say = [this](std::uint64_t at, const char* finding) { found_.add(at, "%s", finding); };
     if (!is_log_ && stores_ != 0) {
-      if (status s = whole(check_named_stores(file_, shape_, stores_, found_)); !s) return s;
+      if (status s = whole(check_named_stores(file_, shape_, stores_, 0, found_)); !s) return s;
+    }
+    for (const auto& [number, directory] : directories_) {
+      if (status s = whole(check_named_stores(file_, shape_, directory, number, found_)); !s) return s;
     }
     if (is_log_) {
       log_summary log;
@@ -434,7 +480,7 @@ class pool_check {
     }
     if (file_.has_feature(layout::feature_stores)) {
       const std::uint64_t catalogue = named_by(anchor_word::catalogue);
-      if (status s = whole(check_names(file_.base(), shape_, catalogue, say)); !s) return s;
+      if (status s = whole(check_names(file_.base(), shape_, catalogue, headless_, say)); !s) return s;
     }
     // A directory that no page is said to be of is looked for, too.
     const auto sets = read_anchor_word(file_.base(), shape_, anchor_word::regions);
@@ -501,6 +547,8 @@ class pool_check {
   bool clean_ = false;
   bool is_log_ = false;
   std::uint64_t root_ = 0, stores_ = 0, type_map_ = 0;  // offsets; 0: none
+  std::map<std::uint32_t, std::uint64_t> directories_;  // of key-value stores in object stores, by their numbers
+  std::set<std::uint32_t> headless_;                    // those with key-value stores and no directory
   std::uint64_t untyped_ = 0;                           // objects
   space_summary space_;
 };

@@ -25,7 +25,9 @@ namespace {
 class name_check {
  public:
   using teller = std::function<void(std::uint64_t offset, const char* finding)>;
-  name_check(const std::byte* base, const geometry& g, const teller& tell) noexcept : base_{base}, g_{g}, tell_{tell} {}
+  name_check(const std::byte* base, const geometry& g, const std::set<std::uint32_t>& headless,
+             const teller& tell) noexcept
+      : base_{base}, g_{g}, headless_{headless}, tell_{tell} {}
 
   // May throw std::bad_alloc.
   status run(std::uint64_t catalogue) {
@@ -98,6 +100,8 @@ class name_check {
     }
     for (const auto& [page, number] : stores_) {
       if (!known(sum.named, page) && !known(sum.dying, page)) say(page, "store %lu has no name", number);
+      if (known(sum.named, page) && headless_.contains(static_cast<std::uint32_t>(number)))
+        say(page, "directory of key-value stores of store %lu: found none, and the header of one", number);
       if (number >= sum.next_number) say(page, "store %lu: its number is not below the next one's", number);
     }
   }
@@ -116,6 +120,7 @@ class name_check {
 
   const std::byte* base_;
   const geometry& g_;
+  const std::set<std::uint32_t>& headless_;
   const teller& tell_;
   std::map<std::uint64_t, std::uint64_t> stores_;
   std::unordered_set<std::uint64_t> nodes_;
@@ -124,8 +129,9 @@ class name_check {
 }  // namespace
 
 status check_names(const std::byte* base, const geometry& g, std::uint64_t catalogue,
+                   const std::set<std::uint32_t>& headless,
                    const std::function<void(std::uint64_t offset, const char* finding)>& tell) try {
-  return name_check{base, g, tell}.run(catalogue);
+  return name_check{base, g, headless, tell}.run(catalogue);
 } catch (const std::bad_alloc&) {
   return fail(errc::no_memory, "no volatile memory to check the names of stores");
 }

@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <set>
 
 #include "pool/pool.hpp"
 
@@ -13,8 +14,10 @@ namespace nvm::care {
 //   what the trie's own check finds; a node that is no object of its kind and size; one that nothing leads to
 //   a name, or a place for a dying store, that leads to no store page; a store that has neither
 //   a store whose number is not below the next one's
+//   a name of one of the `headless`, numbers of stores that have key-value stores and no directory of them
 // errc::no_memory: it could not.
 [[nodiscard]] status check_names(const std::byte* base, const geometry& g, std::uint64_t catalogue,
+                                 const std::set<std::uint32_t>& headless,
                                  const std::function<void(std::uint64_t offset, const char* finding)>& tell);
 
 struct names_on_file {

@@ -54,7 +54,9 @@ status check_regions_of(std::uint64_t header, const keyed::store_facts& facts, c
 status check_stores(keyed::byte_source& source, std::uint64_t directory,
                     const std::function<void(std::uint64_t offset, const char* finding)>& tell,
                     const std::function<bool(std::uint64_t place, std::uint64_t bytes)>& is_allocated,
-                    const regions_reader& regions) try {
+                    const regions_reader& regions, std::uint32_t number) try {
+  const std::string home = number == 0 ? std::string{} : " of store " + std::to_string(number);
+  const std::string directory_of = "directory of key-value stores" + home;
   char text[512];
   looking_source from{source, is_allocated};
   constexpr const char* not_allocated = "a link leads where no object is allocated";
@@ -71,15 +73,15 @@ status check_stores(keyed::byte_source& source, std::uint64_t directory,
     tell(f.place, text);
     return true;
   };
-  from.missed = [&](std::uint64_t place) { say("directory of key-value stores", {not_allocated, place, false, {}}); };
+  from.missed = [&](std::uint64_t place) { say(directory_of.c_str(), {not_allocated, place, false, {}}); };
   std::vector<std::pair<std::string, std::uint64_t>> named;
   keyed::inspection names;
   names.wants_values = true;
-  names.tell = [&](const keyed::fault& f) { return say("directory of key-value stores", f); };
+  names.tell = [&](const keyed::fault& f) { return say(directory_of.c_str(), f); };
   names.meet = [&](const keyed::entry_found& e) {
     std::uint64_t place = 0;
     if (e.value.size() != sizeof place) {
-      say("directory of key-value stores", {"an entry names no store", e.place, true, e.key});
+      say(directory_of.c_str(), {"an entry names no store", e.place, true, e.key});
       return;
     }
     std::memcpy(&place, e.value.data(), sizeof place);
@@ -89,7 +91,7 @@ status check_stores(keyed::byte_source& source, std::uint64_t directory,
   for (const auto& [name, place] : named) {
     const keyed::readable readable{name.data(), name.size()};
     char of[256];
-    std::snprintf(of, sizeof of, "key-value store \"%s\"", readable.text);
+    std::snprintf(of, sizeof of, "key-value store \"%s\"%s", readable.text, home.c_str());
     from.missed = [&](std::uint64_t place) { say(of, {not_allocated, place, false, {}}); };
     keyed::inspection store;
     store.tell = [&](const keyed::fault& f) { return say(of, f); };

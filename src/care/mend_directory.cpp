@@ -18,7 +18,6 @@ namespace nvm::care {
 namespace {
 
 constexpr keyed::store_facts directory_facts{keyed::kv_index::btree, 0, true};
-constexpr const char* of_directory = "directory of key-value stores: ";
 
 class directory_mender {
  public:
@@ -42,7 +41,7 @@ class directory_mender {
 
  private:
   void note(mending how, std::uint64_t at, const std::string& what) const {
-    tell_(note_of(how, at, of_directory + what));
+    tell_(note_of(how, at, "directory of key-value stores" + keyed::place_name(all_) + ": " + what));
   }
 
   // What links lead to, and all records that could be of it.
@@ -52,8 +51,8 @@ class directory_mender {
       named_.clear();
       own_records_.clear();
       faults_.clear();
-      const void* const anchored = keyed::anchor(tx, anchor_word::stores);
-      old_ = anchored == nullptr ? 0 : keyed::access{tx, all_.bytes}.place_of(anchored);
+      const auto named = keyed::directory_place(tx, all_);
+      old_ = named ? *named : 0;
       keyed::store any{all_.bytes, old_ == 0 ? *headers_.begin() : old_, directory_facts, {}};
       keyed::operation op{tx, any};
       keyed::read_by_transaction from{op};
@@ -144,14 +143,7 @@ class directory_mender {
   }
 
   status make_anew() {
-    const status made = keyed::run(all_.pool, [&](nvm_stm* tx) -> status {
-      if (status s = keyed::create_header(tx, all_.bytes, directory_facts, place_); !s) return s;
-      if (keyed::set_anchor(tx, anchor_word::stores, all_.bytes.base + place_) != 0) {
-        return static_cast<errc>(nvm_errno());
-      }
-      return {};
-    });
-    if (!made) return made;
+    if (status made = keyed::make_directory(all_, place_); !made) return made;
     all_.directory = std::make_unique<nvm_kv>(all_, place_, directory_facts, std::string{});
     all_.directory->store.handles.store(1, std::memory_order_relaxed);
     for (const auto& [name, place] : names_) {

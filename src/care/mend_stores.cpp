@@ -16,6 +16,7 @@
 #include "kv/open_stores.hpp"
 #include "kv/readable.hpp"
 #include "nvm/nvm.h"
+#include "nvm/store_kv.h"
 
 namespace nvm::care {
 namespace {
@@ -78,16 +79,23 @@ struct damaged_store {
   std::vector<fault_told> faults{};
 };
 
+// Number of the object store whose pages have the place; 0: none's.
+std::uint32_t home_of(NVM_POOL* pool, std::uint64_t place) noexcept {
+  const auto side = pool->engine->stores();
+  return side ? (*side)->number_at(place) : 0;
+}
+
 class store_mender {
  public:
-  store_mender(NVM_POOL* pool, const told_notes& tell) : pool_{pool}, tell_{tell} {}
+  // Of those in an attached object store; nullptr: of the pool's own.
+  store_mender(NVM_POOL* pool, nvm_store* home, const told_notes& tell) : pool_{pool}, home_{home}, tell_{tell} {}
 
   status run() {
     // Whatever that says: it opens the directory, if that can be.
     nvm_kv_options existing{};
     existing.mode = NVM_KV_OPEN_ONLY;
-    (void)nvm_kv_open(pool_, new_name, &existing);
-    all_ = static_cast<keyed::stores*>(pool_->stores.get());
+    if (nvm_kv* const left = open(existing); left != nullptr) (void)nvm_kv_close(left);
+    all_ = static_cast<keyed::stores*>(home_ == nullptr ? pool_->stores.get() : home_->contents.get());
     if (all_ == nullptr) return last_code();
     if (status s = list_objects(); !s) return s;
     if (status s = mend_directory(*all_, objects_, tell_); !s || all_->directory == nullptr) return s;
@@ -111,12 +119,20 @@ class store_mender {
 
  private:
   using object = object_of_stores;
+  [[nodiscard]] nvm_kv* open(const nvm_kv_options& how) {
+    return home_ == nullptr ? nvm_kv_open(pool_, new_name, &how) : nvm_kv_open_in(home_, new_name, &how);
+  }
+  [[nodiscard]] int give_name(const std::string& name) {
+    return home_ == nullptr ? nvm_kv_rename(pool_, new_name, name.c_str())
+                            : nvm_kv_rename_in(home_, new_name, name.c_str());
+  }
   // Objects of stores.
   status list_objects() {
     const auto add = [](void* payload, std::uint32_t type, std::size_t bytes, void* raw) {
       auto& in = *static_cast<store_mender*>(raw);
       if (type < layout::kv_type_header || type > layout::kv_type_separator) return 0;
       const auto place = static_cast<std::uint64_t>(static_cast<std::byte*>(payload) - in.all_->bytes.base);
+      if (home_of(in.pool_, place) != (in.home_ == nullptr ? 0 : in.home_->number)) return 0;
       in.objects_.push_back({place, bytes, type});
       return 0;
     };
@@ -253,7 +269,7 @@ class store_mender {
     how.mode = NVM_KV_CREATE_ONLY;
     how.index = static_cast<std::uint32_t>(d.facts.index);
     how.flags = d.facts.with_sums ? 0 : NVM_KV_NO_CHECKSUMS;
-    nvm_kv* const kv = nvm_kv_open(pool_, new_name, &how);
+    nvm_kv* const kv = open(how);
     if (kv == nullptr) return last_code();
     const auto put = [kv](nvm_stm*, const entry* e) {
       return nvm_kv_put(kv, e->key.data(), e->key.size(), e->value.data(), e->value.size());
@@ -269,7 +285,7 @@ class store_mender {
     }
     if (status s = in_regions ? keyed::lewat::drop_set(pool_, d.facts.seed) : in_batches(order, put); !s) return s;
     (void)nvm_kv_close(kv);
-    return nvm_kv_rename(pool_, new_name, d.name.c_str()) == 0 ? status{} : status{last_code()};
+    return give_name(d.name) == 0 ? status{} : status{last_code()};
   }
 
   static std::uint64_t keys_in(const std::vector<fault_told>& faults) {
@@ -304,7 +320,7 @@ class store_mender {
 
   void tell(const damaged_store& d) {
     const keyed::readable name{d.name.data(), d.name.size()};
-    const notes_about note{tell_, std::string{"key-value store \""} + name.text + "\""};
+    const notes_about note{tell_, std::string{"key-value store \""} + name.text + "\"" + keyed::place_name(*all_)};
     if (d.is_unknown) return note(mending::lost, d.header, ": all of it, for nothing says what its index was");
     const std::uint64_t named = keys_in(d.faults);
     // Of links and counters that do not hold nothing is lost where all entries are there.
@@ -325,6 +341,7 @@ class store_mender {
   }
 
   NVM_POOL* const pool_;
+  nvm_store* const home_;
   const told_notes& tell_;
   keyed::stores* all_ = nullptr;
   std::vector<object> objects_;
@@ -333,12 +350,43 @@ class store_mender {
   std::vector<std::pair<std::string, keyed::store_facts>> of_regions_;
 };
 
+// Names of the object stores that have anything of a key-value store in them.
+std::vector<std::string> homes_in(NVM_POOL* pool) {
+  struct list {
+    NVM_POOL* pool;
+    std::set<std::uint32_t> numbers{};
+    std::vector<std::string> names{};
+  } found{pool};
+  const auto look = [](void* payload, std::uint32_t type, std::size_t, void* raw) {
+    auto& in = *static_cast<list*>(raw);
+    if (type < layout::kv_type_header || type > layout::kv_type_separator) return 0;
+    const auto place = static_cast<std::uint64_t>(static_cast<std::byte*>(payload) - in.pool->base());
+    if (const std::uint32_t number = home_of(in.pool, place); number != 0) in.numbers.insert(number);
+    return 0;
+  };
+  (void)nvm_pool_each(pool, look, &found);
+  if (found.numbers.empty()) return {};
+  const auto name = [](const nvm_store_info* info, void* raw) {
+    auto& in = *static_cast<list*>(raw);
+    if (in.numbers.contains(info->number)) in.names.emplace_back(info->name);
+    return 0;
+  };
+  (void)nvm_store_list(pool, nullptr, name, &found);
+  return std::move(found.names);
+}
+
 }  // namespace
 
 status mend_stores(const std::string& path, const told_notes& tell) {
   std::unique_ptr<NVM_POOL, closes_pool> pool{nvm_pool_open(path.c_str())};
   if (pool == nullptr) return last_code();
-  if (status s = store_mender{pool.get(), tell}.run(); !s) return s;
+  if (status s = store_mender{pool.get(), nullptr, tell}.run(); !s) return s;
+  for (const std::string& name : homes_in(pool.get())) {
+    nvm_store* const home = nvm_store_attach(pool.get(), name.c_str(), 0);
+    if (home == nullptr) return last_code();
+    if (status s = store_mender{pool.get(), home, tell}.run(); !s) return s;
+    if (nvm_store_detach(home) != 0) return last_code();
+  }
   return nvm_pool_close(pool.release()) == 0 ? status{} : status{last_code()};
 }
 

@@ -239,6 +239,7 @@ class repairer {
     };
     add(report_.aligned, layout::feature_aligned, "features: the bit of aligned objects");
     add(report_.clusters, layout::feature_stores, "features: the bit of object stores");
+    add(report_.directories, layout::feature_store_kv, "features: the bit of key-value stores in object stores");
   }
   void write_superblocks() {
     ordered_media nothing;

@@ -51,6 +51,7 @@ struct repair_report {
   std::uint64_t objects_intact = 0;   // before; of the log-structured heap: all that the check counts
   std::uint64_t objects = 0;          // after
   std::uint64_t clusters = 0;         // of object stores
+  std::uint64_t directories = 0;      // of key-value stores in object stores
   std::uint64_t aligned = 0;          // of those with more than natural alignment
   std::uint64_t rolled_back = 0;      // transactions, as the next open would have
   bool written = false;

@@ -157,7 +157,8 @@ void repair_image::mend_anchor_word(anchor_word which) {
   }
 }
 
-// Calls visit(place) for each object that says that it is the header of a key-value store.
+// Calls visit(place) for each object that says that it is the header of a key-value store of the pool's own: those in
+// object stores are named by these.
 template <class Visit>
 void repair_image::each_store_header(Visit&& visit) const {
   (void)for_each_object(base_, g_, [&](std::uint64_t at, std::uint64_t, layout::object_layout l) {
@@ -165,7 +166,7 @@ void repair_image::each_store_header(Visit&& visit) const {
     std::memcpy(&h, base_ + at, sizeof h);
     const bool is_header = l == layout::object_layout::typed && h.type == layout::kv_type_header &&
                            layout::object_size(h) >= sizeof(layout::kv_header);
-    if (is_header) visit(at + sizeof h);
+    if (is_header && cluster_head(base_, g_, g_.page_of(at)) == no_cluster) visit(at + sizeof h);
     return true;
   });
 }

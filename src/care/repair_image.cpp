@@ -102,9 +102,16 @@ void repair_image::mend_counts() {
 
 void repair_image::count_aligned() {
   space_summary space;
-  (void)check_space(base_, g_, nullptr, space);
+  std::uint64_t directories = 0;
+  space_check tell;
+  tell.of_store = [&](const cluster& c) {
+    const std::uint64_t at = cluster_word_at(g_, c.page, offsetof(layout::cluster_header, key_values));
+    directories += c.first && load_word(base_, at) != 0 ? 1 : 0;
+  };
+  (void)check_space(base_, g_, tell, space);
   report_.aligned = space.aligned;
   report_.clusters = space.clusters;
+  report_.directories = directories;
 }
 
 void repair_image::compare_objects() {

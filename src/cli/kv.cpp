@@ -36,6 +36,8 @@ constexpr operand operands[] = {
 };
 constexpr option options[] = {
     {"store", value_kind::text, "NAME", "which store of the pool; default \"main\""},
+    {"in", value_kind::text, "NAME",
+     "the object store that they lie in (holdfast store), which is there; without it they are the pool's own"},
     {"index", value_kind::choice, "INDEX",
      "put, load: index of the store if it has to be made; default btree. An existing one must have it", index_names},
     {"no-checksums", value_kind::flag, "",
@@ -56,6 +58,7 @@ constexpr option options[] = {
 constexpr json_field fields[] = {
     {"path", "as given"},
     {"action", "as given"},
+    {"object_store", "as --in has it; only with that"},
     {"store", "its name; not with stores"},
     {"index", "as --index has it"},
     {"found", "get, del: whether there was such an entry; put: whether it replaced one"},
@@ -97,7 +100,8 @@ constexpr std::string_view examples[] = {"holdfast kv put shop.nvm apple 17 --in
                                          "holdfast kv get shop.nvm apple",
                                          "holdfast kv load shop.nvm prices.csv --store prices",
                                          "holdfast kv scan shop.nvm --store prices --from a --limit 10",
-                                         "holdfast kv export shop.nvm prices.jsonl --store prices"};
+                                         "holdfast kv export shop.nvm prices.jsonl --store prices",
+                                         "holdfast kv get shop.nvm apple --in tenant/17 --store prices"};
 
 exit_code run(const arguments& given, console& out) {
   kv_actions::call c{given, out};
@@ -112,7 +116,8 @@ const command kv_command{
     .name = "kv",
     .summary = "read and write the key-value stores of a pool",
     .description =
-        "Reads and writes the named key-value stores that lie in a pool (see docs/kv.md). A store is made when "
+        "Reads and writes the named key-value stores that lie in a pool (see docs/kv.md), or with --in in an object "
+        "store of it (see docs/stores.md). A store is made when "
         "something is put into it; the pool is made by create.\n\n"
         "load reads CSV as RFC 4180 has it, two fields a record, or JSON lines, {\"key\": ..., \"value\": ...}, where "
         "bytes that are no UTF-8 are \"key_base64\" or \"value_base64\"; export writes the same. Nothing is loaded "

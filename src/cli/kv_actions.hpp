@@ -12,6 +12,7 @@
 #include "cli/console.hpp"
 #include "cli/kv_text.hpp"
 #include "nvm/kv.hpp"
+#include "nvm/store_kv.h"
 
 namespace nvm::cli::kv_actions {
 
@@ -28,8 +29,10 @@ struct call {
   const std::string& action = given.operand(0);
   const std::string& path = given.operand(1);
   std::string store = given.text("store").empty() ? "main" : given.text("store");
+  std::string in = given.text("in");  // the object store that they lie in; empty: the pool has them
   bool base64 = given.flag("base64");
   std::optional<pool> at{};
+  nvm_store* home = nullptr;
 
   // The fields that the answer of every action begins with.
   [[nodiscard]] json answer() const;
@@ -41,6 +44,12 @@ struct call {
   // After a refusal of either, the library's message says why.
   [[nodiscard]] bool open(bool for_change);
   [[nodiscard]] std::optional<kv> open_store(bool make);
+  // Of any name; and the calls about names, as they are of the object store or of the pool.
+  [[nodiscard]] std::optional<kv> open_named(const std::string& name, const nvm_kv_options& o);
+  [[nodiscard]] bool drop_named(const std::string& name);
+  [[nodiscard]] bool rename_named(const std::string& name, const std::string& new_name);
+  using visitor = int (*)(const char* name, enum nvm_kv_index index, void* argument);
+  [[nodiscard]] int each_named(visitor visit, void* argument);
   // An operand or option as bytes; nothing: it is no base64.
   [[nodiscard]] std::optional<std::string> bytes_of(const std::string& text) const {
     return base64 ? bytes_of_base64(text) : std::optional{text};

@@ -36,6 +36,7 @@ void add_bytes(json& o, const std::string& name, std::string_view bytes, bool ba
 
 json call::answer() const {
   json o = {{"path", path}, {"action", action}};
+  if (!in.empty()) o["object_store"] = in;
   if (action != "stores") o["store"] = store;
   return o;
 }
@@ -44,7 +45,9 @@ bool call::open(bool for_change) {
   nvm_pool_options o{};
   o.read_only = for_change ? 0 : 1;
   at = pool::open(path.c_str(), o);
-  return at.has_value();
+  if (!at || in.empty()) return at.has_value();
+  home = nvm_store_attach(at->handle(), in.c_str(), for_change ? 0U : unsigned{NVM_STORE_READ_ONLY});
+  return home != nullptr;
 }
 
 std::optional<kv> call::open_store(bool make) {
@@ -52,7 +55,22 @@ std::optional<kv> call::open_store(bool make) {
   o.index = index_of(given.choice("index").value_or(""));
   o.mode = make ? NVM_KV_OPEN_OR_CREATE : NVM_KV_OPEN_ONLY;
   o.flags = NVM_KV_VERIFY_READS | (given.flag("no-checksums") ? unsigned{NVM_KV_NO_CHECKSUMS} : 0U);
-  return kv::open(*at, store.c_str(), o);
+  return open_named(store, o);
+}
+
+std::optional<kv> call::open_named(const std::string& name, const nvm_kv_options& o) {
+  return home == nullptr ? kv::open(*at, name.c_str(), o) : kv::of(nvm_kv_open_in(home, name.c_str(), &o));
+}
+bool call::drop_named(const std::string& name) {
+  return (home == nullptr ? nvm_kv_drop(at->handle(), name.c_str()) : nvm_kv_drop_in(home, name.c_str())) == 0;
+}
+bool call::rename_named(const std::string& name, const std::string& new_name) {
+  const int code = home == nullptr ? nvm_kv_rename(at->handle(), name.c_str(), new_name.c_str())
+                                   : nvm_kv_rename_in(home, name.c_str(), new_name.c_str());
+  return code == 0;
+}
+int call::each_named(visitor visit, void* argument) {
+  return home == nullptr ? nvm_kv_each(at->handle(), visit, argument) : nvm_kv_each_in(home, visit, argument);
 }
 
 }  // namespace nvm::cli::kv_actions

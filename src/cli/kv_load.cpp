@@ -61,7 +61,7 @@ class loader {
   void clean_up() {
     if (!stage_) return;
     stage_.reset();
-    (void)nvm_kv_drop(c_.at->handle(), stage_name().c_str());
+    (void)c_.drop_named(stage_name());
   }
 
   [[nodiscard]] json document() const {
@@ -94,7 +94,7 @@ class loader {
     nvm_kv_options o{};
     o.index = index_wanted_ != NVM_KV_DETECT ? index_wanted_ : index_of(c_.given.choice("index").value_or(""));
     if (plain_wanted_.value_or(c_.given.flag("no-checksums"))) o.flags = NVM_KV_NO_CHECKSUMS;
-    store = kv::open(*c_.at, name.c_str(), o);
+    store = c_.open_named(name, o);
     if (!store) return nullptr;
     index_ = nvm_kv_index_name(store->index());
     return &*store;
@@ -104,7 +104,7 @@ class loader {
   // The store that takes the place of the other one at the end, with all that is in that.
   [[nodiscard]] kv* stage() {
     if (stage_) return &*stage_;
-    if (nvm_kv_drop(c_.at->handle(), stage_name().c_str()) != 0 && nvm_errno() != NVM_E_NOT_FOUND) return nullptr;
+    if (!c_.drop_named(stage_name()) && nvm_errno() != NVM_E_NOT_FOUND) return nullptr;
     auto old = c_.open_store(false);
     if (!old && nvm_errno() != NVM_E_NOT_FOUND) return nullptr;
     if (old) index_wanted_ = old->index();
@@ -188,9 +188,9 @@ class loader {
   [[nodiscard]] std::optional<failure> swap_in() {
     stage_.reset();
     target_.reset();
-    if (nvm_kv_rename(c_.at->handle(), stage_name().c_str(), c_.store.c_str()) == 0) return std::nullopt;
+    if (c_.rename_named(stage_name(), c_.store)) return std::nullopt;
     failure f = library_failure(c_.path);
-    (void)nvm_kv_drop(c_.at->handle(), stage_name().c_str());
+    (void)c_.drop_named(stage_name());
     return f;
   }
 

@@ -89,7 +89,8 @@ exit_code export_salvaged(call& c) {
                     "different moments");
     });
   }
-  const std::int64_t lost = nvm_kv_salvage(c.path.c_str(), c.store.c_str(), &how);
+  const std::int64_t lost = c.in.empty() ? nvm_kv_salvage(c.path.c_str(), c.store.c_str(), &how)
+                                         : nvm_kv_salvage_in(c.path.c_str(), c.in.c_str(), c.store.c_str(), &how);
   if (run.thrown) std::rethrow_exception(run.thrown);
   if (lost < 0) return c.failed();
   run.head();

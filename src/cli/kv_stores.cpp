@@ -11,8 +11,7 @@ namespace nvm::cli::kv_actions {
 exit_code list_stores(call& c) {
   if (!c.open(false)) return c.failed();
   std::vector<std::pair<std::string, std::string>> all;
-  const int ended = nvm_kv_each(
-      c.at->handle(),
+  const int ended = c.each_named(
       [](const char* name, enum nvm_kv_index index, void* argument) {
         static_cast<std::vector<std::pair<std::string, std::string>>*>(argument)->emplace_back(
             name, nvm_kv_index_name(index));
@@ -70,7 +69,7 @@ exit_code drop(call& c) {
     answer["index"] = nvm_kv_index_name(store->index());
   }
   progress line{c.out, fmt::format("dropping {}", c.store)};
-  if (nvm_kv_drop(c.at->handle(), c.store.c_str()) != 0) return c.failed();
+  if (!c.drop_named(c.store)) return c.failed();
   answer["count"] = count;
   c.out.document(answer);
   return exit_good;

@@ -13,7 +13,7 @@
 #include "cli/progress.hpp"
 #include "cli/units.hpp"
 #include "nvm/nvm.hpp"
-#include "nvm/store.h"
+#include "nvm/store_kv.h"
 
 namespace nvm::cli {
 namespace store_verb {
@@ -83,6 +83,31 @@ json facts_of(const nvm_store_info& info) {
           {"used_bytes", info.used_bytes},
           {"quota_bytes", info.quota},
           {"root", info.root}};
+}
+
+// Names and indexes of the key-value stores in a store; null where this user may not attach it.
+json key_values_in(const call& c, const nvm_store_info& info) {
+  json all = json::array();
+  if (info.key_values == 0) return all;
+  nvm_store* const s = nvm_store_attach(c.at->handle(), info.name, NVM_STORE_READ_ONLY);
+  if (s == nullptr) return nullptr;
+  std::vector<std::pair<std::string, int>> found;
+  const int ended = nvm_kv_each_in(
+      s,
+      [](const char* name, enum nvm_kv_index index, void* to) {
+        try {
+          static_cast<decltype(found)*>(to)->emplace_back(name, index);
+          return 0;
+        } catch (const std::bad_alloc&) {
+          return 1;
+        }
+      },
+      &found);
+  (void)nvm_store_detach(s);
+  if (ended > 0) throw std::bad_alloc{};
+  if (ended < 0) return nullptr;
+  for (const auto& [name, index] : found) all.push_back({{"name", name}, {"index", nvm_kv_index_name(index)}});
+  return all;
 }
 
 // ---- the actions ----
@@ -155,6 +180,9 @@ exit_code show(call& c) {
              info.objects, size_text(info.used_bytes), info.quota == 0 ? "none" : size_text(info.quota));
   json answer = c.answer();
   answer.update(facts_of(info));
+  answer["key_values"] = key_values_in(c, info);
+  for (const json& kv : answer["key_values"])
+    c.out.text("{:<8} {}\n", kv["index"].get<std::string>(), printable(kv["name"].get<std::string>()));
   c.out.document(answer);
   return exit_good;
 }
@@ -167,8 +195,12 @@ exit_code use(call& c) {
   const bool listed = each_store(c, [&](const nvm_store_info& info) {
     bytes += info.pages * info.page_bytes;
     used += info.used_bytes;
-    c.out.text("{:>10}  {}\n", size_text(info.pages * info.page_bytes), printable(info.name));
-    stores.push_back(facts_of(info));
+    json one = facts_of(info);
+    const json own = key_values_in(c, info);
+    one["key_value_count"] = own.is_null() ? json(nullptr) : json(own.size());
+    c.out.text("{:>10}  {}{}\n", size_text(info.pages * info.page_bytes), printable(info.name),
+               own.empty() ? "" : fmt::format(", with {} key-value stores", own.size()));
+    stores.push_back(std::move(one));
   });
   if (!listed) return c.failed();
   c.out.text("{:>10}  in all, {} of it in objects\n", size_text(bytes), size_text(used));
@@ -248,6 +280,8 @@ constexpr json_field fields[] = {
     {"used_bytes", "stat: by objects, whole slots and pages; du: of all"},
     {"quota_bytes", "stat: what its pages may take; 0: no limit"},
     {"root", "stat: offset of the root in the pool; 0: none"},
+    {"key_values[].name", "stat: of a key-value store in it; null in place of all where this user may not attach it"},
+    {"key_values[].index", "as holdfast kv has it"},
     {"stores[].name", "ls, du: in the order of names"},
     {"stores[].number", "du: as of stat, and so are the fields below"},
     {"stores[].owner", "user"},
@@ -261,6 +295,7 @@ constexpr json_field fields[] = {
     {"stores[].used_bytes", "by objects"},
     {"stores[].quota_bytes", "0: no limit"},
     {"stores[].root", "0: none"},
+    {"stores[].key_value_count", "key-value stores in it; null: this user may not attach it"},
 };
 constexpr std::string_view examples[] = {
     "holdfast store ls state.nvm tenant/", "holdfast store create state.nvm robot --mode 640",

@@ -49,6 +49,7 @@ struct store_facts {
   std::uint64_t objects = 0;  // likewise
   std::uint64_t quota_bytes = 0;  // 0: none
   std::uint64_t root = 0;         // payload of an object; 0: none
+  std::uint64_t key_values = 0;   // likewise, of the directory of its own key-value stores
   std::uint64_t created = 0;
 };
 
@@ -97,6 +98,10 @@ class store_side {
   // a root is not looked at (0: none); a quota below what the store has is errc::invalid, and the message has both.
   [[nodiscard]] virtual status set_root(tx::open_transaction& t, std::uint64_t page,
                                         std::uint64_t payload) noexcept = 0;
+  // The same of the directory of the store's own key-value stores; the pool's superblock says that there may be some
+  // (feature_store_kv).
+  [[nodiscard]] virtual status set_key_values(tx::open_transaction& t, std::uint64_t page,
+                                              std::uint64_t payload) noexcept = 0;
   [[nodiscard]] virtual status set_rights(tx::open_transaction& t, std::uint64_t page,
                                           const store_rights& rights) noexcept = 0;
   [[nodiscard]] virtual status set_quota(tx::open_transaction& t, std::uint64_t page,
@@ -129,6 +134,8 @@ class store_side {
   [[nodiscard]] virtual bool is_read_only(const open_store& s) const noexcept = 0;
   // The attached store whose pages hold `offset`; nullptr: none does.
   [[nodiscard]] virtual open_store* holder(std::uint64_t offset) noexcept = 0;
+  // Whether all bytes [offset, offset + bytes) lie in one cluster of this store, which stays attached meanwhile.
+  [[nodiscard]] virtual bool has(open_store& s, std::uint64_t offset, std::uint64_t bytes) noexcept = 0;
   // Number of the store whose pages hold `offset`, attached or not; 0: none's.
   [[nodiscard]] virtual std::uint32_t number_at(std::uint64_t offset) noexcept = 0;
 

@@ -77,6 +77,11 @@ class pool_stores final : public store_side {
     const field f{offsetof(cluster_header, root), payload};
     return set(t, page, {&f, 1});
   }
+  status set_key_values(tx::open_transaction& t, std::uint64_t page, std::uint64_t payload) noexcept override {
+    if (payload > checked_mask) return fail(errc::invalid, "directory %lx of a store is no offset", payload);
+    const field f{offsetof(cluster_header, key_values), payload};
+    return set(t, page, {&f, 1});
+  }
   status set_rights(tx::open_transaction& t, std::uint64_t page, const store_rights& rights) noexcept override {
     if (status s = check(rights, 0, 0); !s) return s;
     const auto fields = rights_of(rights);
@@ -122,7 +127,11 @@ class pool_stores final : public store_side {
       return true;
     }
     const std::uint64_t rest = freed == others ? 0 : g.page_offset((*clusters)[freed + 1].page);
-    if (status s = assign(t, page, {offsetof(cluster_header, head), rest}); !s) return s.error();
+    // What is left of its key-value stores cannot be walked any more.
+    const std::array<tx::assigned_bytes, 2> words{assigned(page, {offsetof(cluster_header, head), rest}),
+                                                  assigned(page, {offsetof(cluster_header, key_values), 0})};
+    const std::size_t count = word(page, offsetof(cluster_header, key_values)) == 0 ? 1 : 2;
+    if (status s = t.assign_all(std::span{words}.first(count)); !s) return s.error();
     return false;
   }
 
@@ -180,6 +189,12 @@ class pool_stores final : public store_side {
   std::uint64_t page_of(const open_store& s) const noexcept override { return sizes().page_offset(s.page()); }
   bool is_read_only(const open_store& s) const noexcept override { return s.read_only(); }
   open_store* holder(std::uint64_t offset) noexcept override { return on_.stores.attached_at(offset); }
+  bool has(open_store& s, std::uint64_t offset, std::uint64_t bytes) noexcept override {
+    const geometry g = sizes();
+    if (!g.in_data(offset, bytes)) return false;
+    const auto c = s.cluster_with(g.page_of(offset));
+    return c && bytes <= g.page_offset(c->page) + (c->pages << g.page_shift) - offset;
+  }
   std::uint32_t number_at(std::uint64_t offset) noexcept override try {
     if (const open_store* s = on_.stores.attached_at(offset)) return s->number();
     const std::uint64_t at = on_.stores.cluster_holding(offset);
@@ -204,6 +219,7 @@ class pool_stores final : public store_side {
                 static_cast<std::uint32_t>(owner >> 32)};
     f.quota_bytes = word(page, offsetof(cluster_header, quota_pages)) << g.page_shift;
     f.root = word(page, offsetof(cluster_header, root));
+    f.key_values = word(page, offsetof(cluster_header, key_values));
     f.created = word(page, offsetof(cluster_header, created));
     status s = each_room(*clusters, [&](std::uint64_t, std::uint64_t bytes, layout::object_layout) {
       ++f.objects;
@@ -322,10 +338,6 @@ class pool_stores final : public store_side {
   }
   [[nodiscard]] static tx::assigned_bytes assigned(std::uint64_t page, const field& f) noexcept {
     return {page + f.at, seal_word(f.content, word_seed(page + f.at)), 8};
-  }
-  [[nodiscard]] static status assign(tx::open_transaction& t, std::uint64_t page, const field& f) noexcept {
-    const tx::assigned_bytes a = assigned(page, f);
-    return t.assign_all({&a, 1});
   }
   [[nodiscard]] status free(tx::open_transaction& t, const cluster& c) noexcept {
     const geometry g = sizes();

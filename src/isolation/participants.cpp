@@ -185,4 +185,23 @@ bool participant::any_inside(const void* subject) noexcept {
   return found;
 }
 
+bool participant::wait_for_leaving(const void* subject, std::uint64_t patience_ns) noexcept {
+  barrier_for_all(unfenced);
+  const std::uint64_t until = platform::monotonic_ns() + patience_ns;
+  bool all = true;
+  each([&](const participant& p) {
+    const std::uint64_t then = p.entered_.load(std::memory_order_relaxed);
+    const auto is_inside = [&] {
+      // acquire: pairs with the release in leave(): what its transactions did, and how often it has entered.
+      return p.active_.load(std::memory_order_acquire) != 0 && p.entered_.load(std::memory_order_relaxed) == then &&
+             p.subject_.load(std::memory_order_relaxed) == subject;
+    };
+    while (all && is_inside()) {
+      all = platform::monotonic_ns() < until;
+      std::this_thread::yield();
+    }
+  });
+  return all;
+}
+
 }  // namespace nvm::isolation

@@ -106,6 +106,9 @@ class alignas(line_bytes) participant {
   [[nodiscard]] std::uint64_t oldest_of_others(std::uint64_t limit) noexcept;
   // Whether some thread is inside with this subject.
   [[nodiscard]] static bool any_inside(const void* subject) noexcept;
+  // Waits until all that are inside with this subject have been outside; false: that took longer than `patience_ns`.
+  // The caller is outside.
+  [[nodiscard]] static bool wait_for_leaving(const void* subject, std::uint64_t patience_ns) noexcept;
 
   template <class Visit>
   static void each(Visit&& visit) noexcept {

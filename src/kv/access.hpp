@@ -4,10 +4,12 @@
 // (a conflict runs the operation again), so nothing here owns anything.
 #pragma once
 
+#include <array>
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
+#include <memory>
 
 #include "api/stm_pieces.hpp"
 #include "base/base.hpp"
@@ -16,6 +18,37 @@
 #include "nvm/stm.h"
 
 namespace nvm::keyed {
+
+// The object store that a key-value store lies in: it allocates there, and follows no link out of it, since pages of
+// others may be inaccessible.
+class home_of_stores {
+ public:
+  home_of_stores(open_store& store, unsigned page_shift) noexcept : store_{store}, page_shift_{page_shift} {}
+  [[nodiscard]] open_store& store() const noexcept { return store_; }
+  // Whether the store has all of these bytes, which the pool has.
+  [[nodiscard]] bool holds(std::uint64_t place, std::uint64_t bytes) noexcept {
+    const std::uint64_t page = place >> page_shift_;
+    const bool in_one = (place + bytes - 1) >> page_shift_ == page;
+    // relaxed: what is known of a page was true once, and is asked again when another has taken its place here.
+    if (in_one && known_[page % known_.size()].load(std::memory_order_relaxed) == page) return true;
+    if (!asks_(asked_, store_, place, bytes)) return false;
+    if (in_one) known_[page % known_.size()].store(page, std::memory_order_relaxed);
+    return true;
+  }
+  // ask(about, store, place, bytes) says it of any place.
+  using asker = bool (*)(void* about, open_store& store, std::uint64_t place, std::uint64_t bytes);
+  void ask_by(asker ask, void* about) noexcept {
+    asks_ = ask;
+    asked_ = about;
+  }
+
+ private:
+  open_store& store_;
+  unsigned page_shift_;
+  asker asks_ = nullptr;
+  void* asked_ = nullptr;
+  std::array<std::atomic<std::uint64_t>, 128> known_{};  // numbers of pages, from the pool's start
+};
 
 // What is known of an open pool.
 struct pool_bytes {
@@ -29,8 +62,14 @@ struct pool_bytes {
   // More objects than the pool's pages have room for: a walk that meets so many goes round.
   std::uint64_t (*objects_max)(NVM_POOL*) = nullptr;
   NVM_POOL* pool = nullptr;
+  std::unique_ptr<home_of_stores> home{};  // null: its stores are the pool's own
 
   [[nodiscard]] bool holds(std::uint64_t place, std::uint64_t bytes) noexcept {
+    return pool_holds(place, bytes) && (home == nullptr || bytes == 0 || home->holds(place, bytes));
+  }
+
+ private:
+  [[nodiscard]] bool pool_holds(std::uint64_t place, std::uint64_t bytes) noexcept {
     if (place < first || place % 16 != 0) return false;
     if (bytes > bytes_max.load(std::memory_order_relaxed)) [[unlikely]] {
       const std::uint64_t most = bytes_max_now(pool);
@@ -96,6 +135,8 @@ class access {
   // left.
   template <class T>
   [[nodiscard]] T* allocate(std::uint32_t type, std::uint64_t bytes = sizeof(T)) const {
+    if (pool_->home != nullptr) [[unlikely]]
+      return static_cast<T*>(api::allocate_in(tx_, pool_->pool, &pool_->home->store(), type, bytes));
     return static_cast<T*>(nvm_stm_alloc(tx_, type, bytes));
   }
   [[nodiscard]] status release(std::uint64_t place) const {

@@ -18,7 +18,7 @@ namespace {
 
 status check_put(const nvm_kv* kv, const void* key, std::size_t key_bytes, const void* value, std::size_t value_bytes,
                  unsigned flags, keyed::key& out) noexcept {
-  if (status s = usable(kv); !s) return s;
+  if (status s = changeable(kv); !s) return s;
   constexpr unsigned known = NVM_KV_PUT_ABSENT | NVM_KV_PUT_PRESENT | NVM_KV_PUT_NEW;
   if ((flags & ~known) != 0 || (flags & (flags - 1)) != 0) {
     return fail(errc::invalid, "flags %u are none of enum nvm_kv_put_flags", flags);
@@ -226,7 +226,7 @@ int nvm_kv_visit(nvm_kv* kv, const void* key, size_t key_bytes, void (*visit)(co
 int nvm_kv_remove(nvm_kv* kv, const void* key, size_t key_bytes) {
   const nvm::platform::in_call here;
   keyed::key k;
-  nvm::status s = keyed::usable(kv);
+  nvm::status s = keyed::changeable(kv);
   if (s) s = keyed::prepare_key(kv->store, key, key_bytes, k);
   bool removed = false;
   if (s) {
@@ -241,7 +241,7 @@ int nvm_kv_update(nvm_kv* kv, const void* key, size_t key_bytes, size_t room_wan
                   int (*edit)(void*, size_t*, size_t, void*), void* argument) {
   const nvm::platform::in_call here;
   keyed::key k;
-  nvm::status s = keyed::usable(kv);
+  nvm::status s = keyed::changeable(kv);
   if (s) s = keyed::prepare_key(kv->store, key, key_bytes, k);
   if (s && edit == nullptr) s = fail(errc::invalid, "the function is NULL");
   if (s) s = keyed::check_value(room_wanted);
@@ -294,7 +294,8 @@ int nvm_kv_batch(NVM_POOL* pool, const nvm_kv_operation* operations, size_t coun
         keyed::operation op{tx, o.kv->store};
         keyed::key k;
         bool removed = false;
-        nvm::status done = keyed::prepare_key(o.kv->store, o.key, o.key_bytes, k);
+        nvm::status done = keyed::still_open(*o.kv);
+        if (done) done = keyed::prepare_key(o.kv->store, o.key, o.key_bytes, k);
         if (done && o.kind == NVM_KV_PUT) {
           done = keyed::put(op, k, {static_cast<const std::byte*>(o.value), o.value_bytes}, o.flags);
         } else if (done) {

@@ -26,15 +26,55 @@ nvm_kv::nvm_kv(nvm::keyed::stores& all, std::uint64_t header, const keyed::store
 }
 
 namespace nvm::keyed {
-namespace {
+
+errc was_closed(const nvm_kv& kv) noexcept {
+  return fail(errc::invalid, "key-value store \"%s\" was closed", kv.store.name.c_str());
+}
 
 status check_name(const char* name) noexcept {
   const std::size_t n = name == nullptr ? 0 : std::strlen(name);
   if (n != 0 && n <= NVM_KV_NAME_MAX) return {};
   return fail(errc::invalid, "the name of a key-value store has %zu bytes: expected 1 to %u", n, NVM_KV_NAME_MAX);
 }
+status check_options(const nvm_kv_options& o) noexcept {
+  if (o.index > static_cast<std::uint32_t>(nvm::layout::kv_last_index) || o.mode > NVM_KV_CREATE_ONLY)
+    return fail(errc::invalid, "index %u or mode %u is none of nvm_kv_options", o.index, o.mode);
+  if ((o.flags & ~unsigned{NVM_KV_NO_CHECKSUMS | NVM_KV_VERIFY_READS}) != 0)
+    return fail(errc::invalid, "flags %u are none of enum nvm_kv_open_flags", o.flags);
+  std::uint64_t reserved = o.reserved_flags;
+  for (const std::uint64_t r : o.reserved) reserved |= r;
+  return reserved == 0 ? status{} : status{fail(errc::invalid, "a reserved field of nvm_kv_options is not 0")};
+}
+
+std::string place_name(const stores& all) {
+  return all.home == nullptr ? std::string{} : " of store " + std::to_string(all.home->number);
+}
 
 // ---- directory ----
+
+constexpr store_facts facts_of_directories{kv_index::btree, 0, true};
+
+result<std::uint64_t> directory_place(nvm_stm* tx, stores& all) {
+  if (all.home != nullptr) return api::key_values_of(*all.home);
+  const void* found = anchor(tx, anchor_word::stores);
+  return found == nullptr ? 0 : access{tx, all.bytes}.place_of(found);
+}
+
+status make_directory(stores& all, std::uint64_t& place) {
+  if (all.home != nullptr) {
+    return api::make_key_values(*all.home, layout::kv_type_header, sizeof(layout::kv_header), [&](std::uint64_t at) {
+      place = at;
+      fill_header(*reinterpret_cast<layout::kv_header*>(all.bytes.base + at), facts_of_directories, at);
+    });
+  }
+  return run(all.pool, [&](nvm_stm* tx) -> status {
+    if (status made = create_header(tx, all.bytes, facts_of_directories, place); !made) return made;
+    if (set_anchor(tx, anchor_word::stores, all.bytes.base + place) != 0) return static_cast<errc>(nvm_errno());
+    return {};
+  });
+}
+
+namespace {
 
 std::string dropped_name(std::uint64_t place) {
   std::string name(1, '\0');
@@ -65,6 +105,7 @@ status finish_drop(stores& all, std::uint64_t place) {
     return s;
   }
   nvm_kv doomed{all, place, facts, dropped_name(place)};
+  doomed.store.handles.store(1, std::memory_order_relaxed);
   if (facts.index == keyed::kv_index::regions) {
     if (status s = keyed::lewat::drop_set(all.pool, facts.seed); !s) return s;
   }
@@ -146,31 +187,39 @@ status finish_drops(stores& all) {
   }
 }
 
+errc not_attached(const stores& all) noexcept {
+  return fail(errc::invalid, "store \"%s\" is not attached", all.home->name.c_str());
+}
+status for_change(const stores& all) noexcept {
+  if (all.home == nullptr || !all.home->read_only) return {};
+  return fail(errc::read_only, "store \"%s\" is attached read-only", all.home->name.c_str());
+}
+
 // With the registry's lock held.  `create`: makes the directory if there is none.
 status open_directory(stores& all, bool create) {
+  if (all.is_shut) return not_attached(all);
   if (all.directory != nullptr) {
     // What cannot go now either is none of this call's failures.
     if (all.drops_left && nvm_stm_current() == nullptr && !finish_drops(all)) all.drops_left = true;
     return {};
   }
   std::uint64_t place = 0;
-  keyed::store_facts facts;
+  store_facts facts = facts_of_directories;
   const status s = run(all.pool, [&](nvm_stm* tx) -> status {
-    const keyed::access a{tx, all.bytes};
-    const void* found = anchor(tx, anchor_word::stores);
-    place = found == nullptr ? 0 : a.place_of(found);
-    if (place != 0) return keyed::read_header(a, place, facts);
-    if (!create) return {};
-    facts = {keyed::kv_index::btree, 0, true};
-    if (status made = keyed::create_header(tx, all.bytes, facts, place); !made) return made;
-    if (set_anchor(tx, anchor_word::stores, all.bytes.base + place) != 0) return static_cast<errc>(nvm_errno());
-    return {};
+    const auto found = directory_place(tx, all);
+    if (!found) return found.error();
+    place = *found;
+    return place == 0 ? status{} : read_header({tx, all.bytes}, place, facts);
   });
-  if (!s || place == 0) return s;
-  if (facts.index != keyed::kv_index::btree) return keyed::access::damaged("directory of stores", place);
+  if (!s) return s;
+  if (place == 0 && create) {
+    if (status made = make_directory(all, place); !made) return made;
+  }
+  if (place == 0) return {};
+  if (facts.index != kv_index::btree) return access::damaged("directory of stores", place);
   all.directory = std::make_unique<nvm_kv>(all, place, facts, std::string{});
   all.directory->store.handles.store(1, std::memory_order_relaxed);
-  return all.pool->file->read_only() ? status{} : finish_drops(all);
+  return all.read_only() ? status{} : finish_drops(all);
 }
 
 result<stores*> stores_of(NVM_POOL* pool, const char* call) {
@@ -207,8 +256,21 @@ status finish_regions(stores& all, const char* name, std::uint64_t place, std::u
   return fail(why, "%s", said.c_str());
 }
 
-status open_store(stores& all, const char* name, const nvm_kv_options& o, nvm_kv*& out) {
+// One that nobody else knows yet: its handle is open from here on.
+status get_ready(nvm_kv& kv) {
+  kv.store.handles.store(1, std::memory_order_relaxed);
+  if (kv.store.index == kv_index::hash)
+    return run_on(kv, [](keyed::operation& op) { return keyed::hash::find_hint(op); });
+  if (kv.store.index != kv_index::regions) return {};
+  kv.regions = std::make_shared<keyed::lewat::regions_index>(kv.store, kv.of.pool);
+  return kv.regions->open();
+}
+
+}  // namespace
+
+status open_named(stores& all, const char* name, const nvm_kv_options& o, nvm_kv*& out) {
   const std::lock_guard guard{all.lock};
+  if (all.is_shut) return not_attached(all);
   const auto wanted = static_cast<keyed::kv_index>(o.index);
   const auto differs = [&](keyed::kv_index stored) {
     if (o.index == NVM_KV_DETECT || stored == wanted) return status{};
@@ -228,7 +290,11 @@ status open_store(stores& all, const char* name, const nvm_kv_options& o, nvm_kv
     if (verify || first) out->store.verify_reads.store(verify, std::memory_order_relaxed);
     return {};
   }
-  if (status s = open_directory(all, o.mode != NVM_KV_OPEN_ONLY); !s) return s;
+  if (all.home != nullptr && wanted == kv_index::regions) {
+    return fail(errc::invalid, "key-value store \"%s\": regions have pages of their own, and none in an object store",
+                name);
+  }
+  if (status s = open_directory(all, o.mode != NVM_KV_OPEN_ONLY && for_change(all)); !s) return s;
   // Before the transaction, which takes no regions; of a store that exists its index is told first.
   const bool may_need_set = wanted == keyed::kv_index::regions && o.mode != NVM_KV_OPEN_ONLY;
   const keyed::lewat::kept_message refused{may_need_set ? keyed::lewat::can_have_sets(all.pool) : status{}};
@@ -248,6 +314,7 @@ status open_store(stores& all, const char* name, const nvm_kv_options& o, nvm_kv
         return differs(facts.index);
       }
       if (o.mode == NVM_KV_OPEN_ONLY) return {};
+      if (status s = for_change(all); !s) return s;
       if (status s = refused.again(); !s) return s;
       facts = {o.index == NVM_KV_DETECT ? keyed::kv_index::btree : wanted, *fresh_seed,
                (o.flags & NVM_KV_NO_CHECKSUMS) == 0};
@@ -258,6 +325,7 @@ status open_store(stores& all, const char* name, const nvm_kv_options& o, nvm_kv
     if (!s) return s;
   }
   if (place == 0) {
+    if (status s = for_change(all); !s && o.mode != NVM_KV_OPEN_ONLY) return s;
     return fail(errc::not_found, "%s: there is no key-value store \"%s\"", all.pool->file->path(), name);
   }
   if (is_new && facts.index == keyed::kv_index::regions) {
@@ -265,20 +333,15 @@ status open_store(stores& all, const char* name, const nvm_kv_options& o, nvm_kv
   }
   auto opened = std::make_unique<nvm_kv>(all, place, facts, name);
   if ((o.flags & NVM_KV_VERIFY_READS) != 0) opened->store.verify_reads.store(true, std::memory_order_relaxed);
-  if (facts.index == keyed::kv_index::hash) {
-    const status s = run_on(*opened, [](keyed::operation& op) { return keyed::hash::find_hint(op); });
-    if (!s) return s;
-  }
-  if (facts.index == keyed::kv_index::regions) {
-    opened->regions = std::make_shared<keyed::lewat::regions_index>(opened->store, all.pool);
-    if (status s = opened->regions->open(); !s) return s;
-  }
-  opened->store.handles.store(1, std::memory_order_relaxed);
+  if (status s = get_ready(*opened); !s) return s;
   out = all.open.emplace(name, std::move(opened)).first->second.get();
   return {};
 }
 
+namespace {
+
 status not_open(const stores& all, const char* name) {
+  if (status s = for_change(all); !s) return s;
   const auto known = all.open.find(name);
   if (known == all.open.end() || known->second->store.handles.load(std::memory_order_relaxed) == 0) return {};
   return fail(errc::busy, "%s: key-value store \"%s\" is open", all.pool->file->path(), name);
@@ -294,6 +357,8 @@ void forget(stores& all, const char* name) {
 errc none_of_name(const stores& all, const char* name) {
   return fail(errc::not_found, "%s: there is no key-value store \"%s\"", all.pool->file->path(), name);
 }
+
+}  // namespace
 
 status drop_store(stores& all, const char* name) {
   const std::lock_guard guard{all.lock};
@@ -339,12 +404,55 @@ status rename_store(stores& all, const char* name, const char* new_name) {
   return replaced != 0 ? left_for_later(all, finish_drop(all, replaced)) : s;
 }
 
-}  // namespace
+// ---- an object store's own ----
+
+stores::stores(nvm_store& in, engines::store_side& side) : stores{in.pool} {
+  home = &in;
+  bytes.home = std::make_unique<home_of_stores>(*in.of, pool->file->geometry().page_shift);
+  bytes.home->ask_by([](void* about, open_store& s, std::uint64_t place,
+                        std::uint64_t n) { return static_cast<engines::store_side*>(about)->has(s, place, n); },
+                     &side);
+}
 
 bool stores::in_use() noexcept {
   const std::lock_guard inside{lock};
   return std::any_of(open.begin(), open.end(),
                      [](const auto& of) { return of.second->store.handles.load(std::memory_order_relaxed) != 0; });
+}
+
+status stores::shut() noexcept {
+  const std::lock_guard inside{lock};
+  for (const auto& [name, of] : open) {
+    if (of->store.handles.load(std::memory_order_relaxed) == 0) continue;
+    return fail(errc::busy, "store \"%s\": its key-value store \"%s\" is open", home->name.c_str(), name.c_str());
+  }
+  is_shut = true;
+  return {};
+}
+void stores::reopen() noexcept {
+  const std::lock_guard inside{lock};
+  is_shut = false;
+}
+
+status list_stores(stores& all, std::vector<named_index>& found) {
+  const std::lock_guard guard{all.lock};
+  if (status opened = open_directory(all, false); !opened || all.directory == nullptr) return opened;
+  nvm_kv_cursor cursor{*all.directory};
+  cursor.left = UINT64_MAX;
+  nvm_kv_entry e;
+  int more = 0;
+  while ((more = nvm_kv_cursor_next(&cursor, &e)) > 0) {
+    const std::string name{static_cast<const char*>(e.key), e.key_bytes};
+    std::uint64_t place = 0;
+    if (name.empty() || name[0] == '\0') continue;
+    if (e.value_bytes != sizeof place) return access::damaged("directory of stores", 0);
+    std::memcpy(&place, e.value, sizeof place);
+    store_facts facts;
+    const status read = run(all.pool, [&](nvm_stm* tx) { return read_header({tx, all.bytes}, place, facts); });
+    if (!read) return read;
+    found.emplace_back(name, static_cast<enum nvm_kv_index>(facts.index));
+  }
+  return more == 0 ? status{} : status{static_cast<errc>(nvm_errno())};
 }
 
 namespace {
@@ -373,21 +481,10 @@ nvm_kv* nvm_kv_open(NVM_POOL* pool, const char* name, const nvm_kv_options* opti
   constexpr nvm_kv_options none{};
   const nvm_kv_options& o = options == nullptr ? none : *options;
   if (nvm::status s = keyed::check_name(name); !s) return api::report_null<nvm_kv>(s.error());
-  if (o.index > static_cast<std::uint32_t>(nvm::layout::kv_last_index) || o.mode > NVM_KV_CREATE_ONLY) {
-    return api::report_null<nvm_kv>(
-        fail(errc::invalid, "index %u or mode %u is none of nvm_kv_options", o.index, o.mode));
-  }
-  if ((o.flags & ~unsigned{NVM_KV_NO_CHECKSUMS | NVM_KV_VERIFY_READS}) != 0) {
-    return api::report_null<nvm_kv>(fail(errc::invalid, "flags %u are none of enum nvm_kv_open_flags", o.flags));
-  }
-  std::uint64_t reserved = o.reserved_flags;
-  for (const std::uint64_t r : o.reserved) reserved |= r;
-  if (reserved != 0) {
-    return api::report_null<nvm_kv>(fail(errc::invalid, "a reserved field of nvm_kv_options is not 0"));
-  }
+  if (nvm::status s = keyed::check_options(o); !s) return api::report_null<nvm_kv>(s.error());
   nvm_kv* out = nullptr;
   const nvm::status s =
-      keyed::guarded(pool, "nvm_kv_open()", [&](keyed::stores& all) { return keyed::open_store(all, name, o, out); });
+      keyed::guarded(pool, "nvm_kv_open()", [&](keyed::stores& all) { return keyed::open_named(all, name, o, out); });
   return s ? out : api::report_null<nvm_kv>(s.error());
 }
 
@@ -414,28 +511,9 @@ const char* nvm_kv_index_name(int index) { return keyed::name_of(static_cast<key
 int nvm_kv_each(NVM_POOL* pool, int (*visit)(const char*, enum nvm_kv_index, void*), void* argument) {
   if (visit == nullptr) return api::report(fail(errc::invalid, "the function is NULL"));
   std::optional<nvm::platform::in_call> here{std::in_place};
-  std::vector<std::pair<std::string, enum nvm_kv_index>> found;
-  const nvm::status s = keyed::guarded(pool, "nvm_kv_each()", [&](keyed::stores& all) -> nvm::status {
-    const std::lock_guard guard{all.lock};
-    if (nvm::status opened = keyed::open_directory(all, false); !opened || all.directory == nullptr) return opened;
-    nvm_kv_cursor cursor{*all.directory};
-    cursor.left = UINT64_MAX;
-    nvm_kv_entry e;
-    int more = 0;
-    while ((more = nvm_kv_cursor_next(&cursor, &e)) > 0) {
-      const std::string name{static_cast<const char*>(e.key), e.key_bytes};
-      std::uint64_t place = 0;
-      if (name.empty() || name[0] == '\0') continue;
-      if (e.value_bytes != sizeof place) return keyed::access::damaged("directory of stores", 0);
-      std::memcpy(&place, e.value, sizeof place);
-      keyed::store_facts facts;
-      const nvm::status read =
-          keyed::run(pool, [&](nvm_stm* tx) { return keyed::read_header({tx, all.bytes}, place, facts); });
-      if (!read) return read;
-      found.emplace_back(name, static_cast<enum nvm_kv_index>(facts.index));
-    }
-    return more == 0 ? nvm::status{} : nvm::status{static_cast<errc>(nvm_errno())};
-  });
+  std::vector<keyed::named_index> found;
+  const nvm::status s =
+      keyed::guarded(pool, "nvm_kv_each()", [&](keyed::stores& all) { return keyed::list_stores(all, found); });
   if (!s) return api::report(s.error());
   here.reset();
   for (const auto& [name, index] : found) {

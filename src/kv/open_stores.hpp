@@ -9,7 +9,10 @@
 #include <new>
 #include <string>
 #include <string_view>
+#include <utility>
+#include <vector>
 
+#include "api/object_stores.hpp"
 #include "api/pool_object.hpp"
 #include "kv/kv.hpp"
 #include "kv/lewat.hpp"
@@ -37,8 +40,8 @@ using api::not_in_announced;
 using api::not_in_barriers;
 using api::set_anchor;
 
-// The stores of one pool that are open in this process.
-struct stores final : api::attachment {
+// The stores of one pool, or of one object store of it, that are open in this process.
+struct stores final : api::store_contents {
   explicit stores(NVM_POOL* p) : pool{p} {
     const geometry g = p->file->geometry();
     bytes.base = p->base();
@@ -50,9 +53,18 @@ struct stores final : api::attachment {
     bytes.bytes_max_now = [](NVM_POOL* of) { return of->file->geometry().size_bytes(); };
     bytes.pool = p;
   }
+  // In an object store, attached until shut().
+  stores(nvm_store& in, engines::store_side& side);
   [[nodiscard]] bool in_use() noexcept override;
+  [[nodiscard]] status shut() noexcept override;
+  void reopen() noexcept override;
+  [[nodiscard]] bool read_only() const noexcept {
+    return pool->file->read_only() || (home != nullptr && home->read_only);
+  }
 
   NVM_POOL* pool;
+  nvm_store* home = nullptr;  // the object store that they lie in; nullptr: they are the pool's own
+  bool is_shut = false;       // under `lock`: it is being detached, or is not attached any more
   keyed::pool_bytes bytes;
   std::mutex lock;
   // Stores by name.  A closed store stays here, so that a call with its handle is refused, until it is dropped or
@@ -91,6 +103,14 @@ template <class Call>
   return static_cast<errc>(nvm_errno());
 }
 
+[[nodiscard]] errc was_closed(const nvm_kv& kv) noexcept;
+// Inside of a transaction: who detaches an object store waits for those that are inside, and closes nothing for them.
+[[nodiscard]] inline status still_open(const nvm_kv& kv) noexcept {
+  if (kv.of.home == nullptr || kv.store.handles.load(std::memory_order_relaxed) != 0) [[likely]]
+    return {};
+  return was_closed(kv);
+}
+
 // Runs call(operation&) -> status on a store.
 template <class Call>
 [[nodiscard]] status run_on(nvm_kv& kv, Call&& call) {
@@ -99,6 +119,7 @@ template <class Call>
   const status s = run(
       kv.of.pool,
       [&](nvm_stm* tx) -> status {
+        if (status s = still_open(kv); !s) return s;
         keyed::operation op{tx, kv.store};
         const status done = call(op);
         learnt = op.learnt;
@@ -115,8 +136,31 @@ template <class Call>
   // relaxed: who closes a store while others use it is answered by one of the two.
   if (kv->store.handles.load(std::memory_order_relaxed) != 0) [[likely]]
     return {};
-  return fail(errc::invalid, "key-value store \"%s\" was closed", kv->store.name.c_str());
+  return was_closed(*kv);
 }
+// The same of what changes it.
+[[nodiscard]] inline status changeable(const nvm_kv* kv) noexcept {
+  if (status s = usable(kv); !s) return s;
+  if (kv->of.home == nullptr || !kv->of.home->read_only) [[likely]]
+    return {};
+  return fail(errc::read_only, "key-value store \"%s\": store \"%s\" is attached read-only", kv->store.name.c_str(),
+              kv->of.home->name.c_str());
+}
+
+// The calls about the stores of `all`, by name; outside of transactions.
+[[nodiscard]] status check_options(const nvm_kv_options& o) noexcept;
+[[nodiscard]] status check_name(const char* name) noexcept;
+[[nodiscard]] status open_named(stores& all, const char* name, const nvm_kv_options& o, nvm_kv*& out);
+[[nodiscard]] status drop_store(stores& all, const char* name);
+[[nodiscard]] status rename_store(stores& all, const char* name, const char* new_name);
+using named_index = std::pair<std::string, enum nvm_kv_index>;
+[[nodiscard]] status list_stores(stores& all, std::vector<named_index>& found);
+// " of store 7", of those in the object store of that number; of the pool's own nothing.
+[[nodiscard]] std::string place_name(const stores& all);
+// Of the directory's header; 0: there is none.
+[[nodiscard]] result<std::uint64_t> directory_place(nvm_stm* tx, stores& all);
+// Makes another, without names, and has the anchor, or the object store, lead there.
+[[nodiscard]] status make_directory(stores& all, std::uint64_t& place);
 
 [[nodiscard]] inline keyed::key key_of(std::string_view name) noexcept {
   return {reinterpret_cast<const std::byte*>(name.data()), static_cast<std::uint32_t>(name.size()), 0};

@@ -40,8 +40,10 @@ inline constexpr std::uint64_t home_bytes_max = std::uint64_t{1} << 46;  // so t
 // statics: there may be a table of static pointers after the type map (object/static_layout.hpp); set before the first,
 // and never taken back.  stores: pages may be clusters of object stores (space/clusters_layout.hpp); set before the
 // first, and never taken back.  tier: pages of the data that are holes of the file are in a second one (tier_record);
-// set before the first is given back, and never taken back.  untyped_statics: objects that nobody describes may hold
-// addresses of the programs of the table of static pointers; set by the first program that says so, never taken back.
+// set before the first is given back, and never taken back.  store_kv: object stores may have key-value stores of their
+// own (`key_values` of cluster_header); set before the first, and never taken back.  untyped_statics: objects that nobody
+// describes may hold addresses of the programs of the table of static pointers; set by the first program that says so,
+// never taken back.
 //
 // Bits of features_compat.  untyped_bytes: no object whose type nobody describes has pointers in it (enum nvm_untyped).
 inline constexpr std::uint32_t feature_untyped_bytes = 1;
@@ -55,6 +57,7 @@ inline constexpr std::uint32_t feature_straight = 64;
 inline constexpr std::uint32_t feature_statics = 128;
 inline constexpr std::uint32_t feature_stores = 256;
 inline constexpr std::uint32_t feature_tier = 512;
+inline constexpr std::uint32_t feature_store_kv = 2048;
 inline constexpr std::uint32_t feature_untyped_statics = 4096;
 
 enum class pool_state : std::uint32_t { clean = 1, open = 2 };

@@ -95,6 +95,7 @@ damage store_page_fault(const std::byte* base, const geometry& g, const cluster&
       {offsetof(cluster_header, group), 32, "group of a store fails its check"},
       {offsetof(cluster_header, quota_pages), checked_bits, "quota of a store fails its check"},
       {offsetof(cluster_header, created), 40, "creation time of a store fails its check"},
+      {offsetof(cluster_header, key_values), checked_bits, "directory of a store's key-value stores fails its check"},
   };
   for (const field& f : fields) {
     if (d.what != nullptr) return d;
@@ -104,7 +105,8 @@ damage store_page_fault(const std::byte* base, const geometry& g, const cluster&
     }
   }
   if (d.what == nullptr) d = zeros_fault(base, g, c.page, offsetof(cluster_header, reserved1), 128);
-  if (d.what == nullptr) d = zeros_fault(base, g, c.page, offsetof(cluster_header, reserved2), sizeof(cluster_header));
+  if (d.what == nullptr)
+    d = zeros_fault(base, g, c.page, offsetof(cluster_header, reserved2), offsetof(cluster_header, key_values));
   return d;
 }
 

@@ -40,10 +40,13 @@ struct cluster_header {
   std::uint64_t group;        // (32)
   std::uint64_t quota_pages;  // 0: none
   std::uint64_t created;      // seconds since 1970 (40)
-  std::uint64_t reserved2[11];
+  std::uint64_t reserved2[10];
+  std::uint64_t
+      key_values;  // payload of the directory of the store's own key-value stores, 0: none; only in pools with
+                   // feature_store_kv
 };
 static_assert(sizeof(cluster_header) == 256 && offsetof(cluster_header, head) == 64 &&
-              offsetof(cluster_header, root) == 128);
+              offsetof(cluster_header, root) == 128 && offsetof(cluster_header, key_values) == 248);
 static_assert(std::is_trivially_copyable_v<cluster_header> && std::has_unique_object_representations_v<cluster_header>);
 
 inline constexpr std::uint64_t cluster_map_at = sizeof(cluster_header);

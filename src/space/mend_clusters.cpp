@@ -121,7 +121,9 @@ void cluster_mender::mend_words(std::uint64_t page, std::uint64_t pages) {
   mend_number(page, offsetof(cluster_header, group), "group of a store", 32);
   mend_number(page, offsetof(cluster_header, quota_pages), "quota of a store", checked_bits);
   mend_number(page, offsetof(cluster_header, created), "creation time of a store", 40);
-  mend_zeros(page, offsetof(cluster_header, reserved2), sizeof(cluster_header));
+  mend_zeros(page, offsetof(cluster_header, reserved2), offsetof(cluster_header, key_values));
+  (void)mend_word(page, offsetof(cluster_header, key_values), "directory of a store's key-value stores", 0,
+                  [this](std::uint64_t at) { return at == 0 || g_.in_data(at, 1); });
 }
 
 void cluster_mender::mend_headers() {

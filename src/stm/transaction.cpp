@@ -556,6 +556,18 @@ verdict transaction::allocate(std::uint32_t type, std::size_t bytes, std::size_t
   }
   auto payload =
       tx::allocate_aligned(*e, side_->base(), type, bytes, alignment, [&] { return side_->admit_alignment(); });
+  return made(payload, bytes, out);
+}
+
+verdict transaction::allocate_in(open_store& store, std::uint32_t type, std::size_t bytes, void*& out) {
+  out = nullptr;
+  fresh_.reserve(fresh_.size() + 1);
+  tx::open_transaction* e = nullptr;
+  if (verdict a = engine(e); a != verdict::done) return doom(failure_);
+  return made(e->allocate_in(store, type, bytes), bytes, out);
+}
+
+verdict transaction::made(const result<std::uint64_t>& payload, std::size_t bytes, void*& out) {
   if (!payload) return doom(payload.error());
   out = side_->base() + *payload;
   add_fresh(out, bytes);

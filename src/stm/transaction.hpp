@@ -158,6 +158,8 @@ class transaction {
 
   // Objects of the pool.
   [[nodiscard]] verdict allocate(std::uint32_t type, std::size_t bytes, std::size_t alignment, void*& out);
+  // The same in an attached object store.
+  [[nodiscard]] verdict allocate_in(open_store& store, std::uint32_t type, std::size_t bytes, void*& out);
   // Volatile memory, from malloc().
   [[nodiscard]] verdict allocate_volatile(std::size_t bytes, void*& out);
   // Either kind.
@@ -263,6 +265,7 @@ class transaction {
   void find_out_whether_it_buffers() noexcept {
     buffers_ = write_back_ && engine_ != nullptr && !logs_each_store_ && outermost() && fresh_.empty();
   }
+  [[nodiscard]] verdict made(const result<std::uint64_t>& payload, std::size_t bytes, void*& out);
   [[nodiscard]] bool forget_readers(const void* p, std::size_t bytes) noexcept;
   [[nodiscard]] verdict commit_in_engine(std::uint64_t& version, lsn_t& lsn);
   void take_level_back(bool engine_too) noexcept;

@@ -21,7 +21,7 @@
 #include "nvm/nvm.hpp"
 #include "nvm/region.h"
 #include "nvm/stm.hpp"
-#include "nvm/store.h"
+#include "nvm/store_kv.h"
 #include "scratch.hpp"
 
 namespace nvm::tests {
@@ -228,6 +228,12 @@ const row rows[] = {
                   g.root) == 0;
      }},
     {"nvm_stm_alloc", dooms, part, "nvm_alloc()", [](ground& g) { return is_there(nvm_stm_alloc(g.tx(), 1, 8)); }},
+    {"nvm_stm_store_alloc", dooms, part, "nvm_alloc()",
+     [](ground& g) {
+       auto* const p = static_cast<std::uint64_t*>(nvm_stm_store_alloc(g.tx(), g.store, 1, 8));
+       if (p != nullptr) *p = next_number();
+       return is_there(p);
+     }},
     {"nvm_stm_alloc_aligned", dooms, part, "nvm_alloc()",
      [](ground& g) { return is_there(nvm_stm_alloc_aligned(g.tx(), 1, 8, 64)); }},
     {"nvm_stm_free", dooms, part, "nvm_alloc()", [](ground& g) { return nvm_stm_free(g.tx(), g.spare) == 0; }},
@@ -238,6 +244,13 @@ const row rows[] = {
     {"nvm_kv_rename", dooms, dooms, "before", [](ground& g) { return nvm_kv_rename(g.pool, "renamed", "other") == 0; }},
     {"nvm_kv_each", dooms, dooms, "before",
      [](ground& g) { return nvm_kv_each(g.pool, [](const char*, nvm_kv_index, void*) { return 0; }, nullptr) == 0; }},
+    {"nvm_kv_open_in", dooms, dooms, "before",
+     [](ground& g) { return is_there(nvm_kv_open_in(g.store, "new", nullptr)); }},
+    {"nvm_kv_drop_in", dooms, dooms, "before", [](ground& g) { return nvm_kv_drop_in(g.store, "dropped") == 0; }},
+    {"nvm_kv_rename_in", dooms, dooms, "before",
+     [](ground& g) { return nvm_kv_rename_in(g.store, "renamed", "other") == 0; }},
+    {"nvm_kv_each_in", dooms, dooms, "before",
+     [](ground& g) { return nvm_kv_each_in(g.store, [](const char*, nvm_kv_index, void*) { return 0; }, nullptr) == 0; }},
     {"nvm_kv_put", dooms, part, "nvm_alloc()", put},
     {"nvm_kv_put_with", dooms, part, "nvm_alloc()",
      [](ground& g) { return nvm_kv_put_with(g.kv, "k", 1, "w", 1, NVM_KV_PUT_PRESENT) == 0; }},
@@ -521,7 +534,10 @@ TEST_P(faces, a_call_inside_of_a_transaction_is_part_of_it_or_dooms_it_or_stands
   for (const row& r : rows) {
     if (g.words == nullptr && std::string_view{r.names}.starts_with("nvm_lf")) continue;
     if (g.regions == nullptr && std::string_view{r.names}.starts_with("nvm_region")) continue;
-    if (g.store == nullptr && std::string_view{r.names}.starts_with("nvm_store")) continue;
+    const std::string_view names{r.names};
+    const bool in_store =
+        names.starts_with("nvm_store") || names.starts_with("nvm_stm_store") || names.ends_with("_in");
+    if (g.store == nullptr && in_store) continue;
     for (const transaction_kind& in : transactions) {
       for (const bool commit : {false, true}) {
         try_row(r, in, commit);
@@ -545,7 +561,7 @@ constexpr const char* others =
     "nvm_pool_build_index "
     "nvm_kv_close nvm_kv_pool nvm_kv_name nvm_kv_index_of nvm_kv_index_name nvm_kv_get nvm_kv_visit nvm_kv_size "
     "nvm_kv_cursor_open nvm_kv_cursor_next nvm_kv_cursor_close nvm_kv_scan nvm_kv_get_statistics nvm_kv_salvage "
-    "nvm_kv_has_checksums "
+    "nvm_kv_has_checksums nvm_kv_salvage_in nvm_kv_store_of "
     "nvm_lf_names nvm_lf_pool nvm_lf_get_count nvm_lf_count nvm_lf_get64 nvm_lf_each64 nvm_lf_get nvm_lf_enter "
     "nvm_lf_leave nvm_lf_find nvm_lf_verify nvm_lf_scan nvm_lf_each_beside nvm_lf_entry_bytes nvm_lf_get_position "
     "nvm_lf_position nvm_lf_wait "
@@ -590,7 +606,7 @@ TEST(faces_of_headers, have_no_call_that_is_not_in_the_table) {
     }
   }
   for (const char* header : {"nvm.h", "kv.h", "lockfree.h", "region.h", "stm.h", "gc.h", "tier.h", "describe.h",
-                             "static.h", "malloc.h", "lewat.h", "store.h", "heapo.h"}) {
+                             "static.h", "malloc.h", "lewat.h", "store.h", "store_kv.h", "heapo.h"}) {
     EXPECT_TRUE(headers.contains(header)) << header;
   }
   EXPECT_GT(declared.size(), 100U);

@@ -146,7 +146,9 @@ class Json(PoolTest):
         text = path.parent / "some.csv"
         text.write_bytes(b"a,1\nb,\xff\n\xfe,3\nwrong\n")
         base = ("--base64",)
-        return [("kv", "put", path, "k", "v"), ("kv", "get", path, "k"), ("kv", "get", path, "aw==", *base),
+        self.answer("store", "create", path, "home")
+        return [("kv", "put", path, "k", "v", "--in", "home"),
+                ("kv", "put", path, "k", "v"), ("kv", "get", path, "k"), ("kv", "get", path, "aw==", *base),
                 ("kv", "load", path, text, "--keep-going", "--store", "s"), ("kv", "scan", path, "--store", "s"),
                 ("kv", "export", path, path.parent / "out.csv", "--store", "s"), ("kv", "stores", path),
                 ("kv", "stat", path), ("kv", "del", path, "k"), ("kv", "drop", path, "--store", "s"),
@@ -171,7 +173,9 @@ class Json(PoolTest):
     def store_lines(self, medium):
         path = self.path(medium, "object-stores.nvm")
         self.answer("create", path, "--size", "4M", "--medium", medium)
-        return [("store", "create", path, "s"), ("store", "ls", path), ("store", "stat", path, "s"),
+        self.answer("store", "create", path, "home")
+        self.answer("kv", "put", path, "k", "v", "--in", "home")
+        return [("store", "stat", path, "home"), ("store", "create", path, "s"), ("store", "ls", path), ("store", "stat", path, "s"),
                 ("store", "chmod", path, "s", "640"), ("store", "chown", path, "s", f":{os.getegid()}"),
                 ("store", "du", path), ("store", "mv", path, "s", "t"), ("store", "rm", path, "t")]
 
@@ -249,7 +253,7 @@ class Json(PoolTest):
                     self.assertIn(done.returncode, (GOOD, NEGATIVE), done.stderr)
                     self.assertEqual(done.stderr, "")
                     seen |= set(names_in(json.loads(done.stdout)))
-                empty = ("findings[]", "kept[]", "lost[]", "objects[]", "region_sets[]")
+                empty = ("findings[]", "kept[]", "lost[]", "objects[]", "region_sets[]", "key_values[]")
                 seen = {n.replace("choices[]", "choices") for n in seen if n not in empty}
                 seen -= {n for n in seen if n.startswith(("types[]", "statics[]"))}
                 # What needs types in the pool is types_test.py's.

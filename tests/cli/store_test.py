@@ -61,6 +61,35 @@ class Store(PoolTest):
         self.assertEqual(sum(s["bytes"] for s in use["stores"]), use["bytes"])
         self.assertIn("in all", run("store", "du", path, "a").stdout)
 
+    def test_has_key_value_stores(self):
+        for medium in MEDIA:
+            path = self.pool(medium)
+            for name in ("a", "b"):
+                self.answer("store", "create", path, name)
+            put = self.answer("kv", "put", path, "apple", "17", "--in", "a", "--store", "prices", "--index", "hash")
+            self.assertEqual((put["object_store"], put["store"]), ("a", "prices"))
+            self.answer("kv", "put", path, "apple", "of the pool", "--store", "prices")
+            self.assertEqual(self.answer("kv", "get", path, "apple", "--in", "a", "--store", "prices")["value"], "17")
+            self.assertEqual(self.answer("kv", "get", path, "apple", "--store", "prices")["value"], "of the pool")
+            self.assertEqual(self.answer("kv", "stores", path, "--in", "b")["stores"], [])
+            entries = self.path(medium, "entries.csv")
+            entries.write_text("key,value\n" + "".join(f"k{i},{i}\n" for i in range(1500)))
+            self.assertEqual(self.answer("kv", "load", path, str(entries), "--in", "a")["count"], 1500)
+            self.assertEqual(self.answer("kv", "stat", path, "--in", "a")["count"], 1500)
+            out = self.path(medium, "out.csv")
+            out.unlink(missing_ok=True)
+            self.assertEqual(self.answer("kv", "export", path, str(out), "--in", "a", "--salvage")["count"], 1500)
+            self.assertEqual(self.answer("store", "stat", path, "a")["key_values"],
+                             [{"name": "main", "index": "btree"}, {"name": "prices", "index": "hash"}])
+            self.assertIn("prices", run("store", "stat", path, "a").stdout)
+            self.assertEqual([s["key_value_count"] for s in self.answer("store", "du", path)["stores"]], [2, 0])
+            self.assertIn("2 key-value stores", run("store", "du", path).stdout)
+            self.assertEqual(self.answer("kv", "drop", path, "--in", "a")["count"], 1500)
+            self.assertIn("NVM_E_NOT_FOUND", run("kv", "get", path, "apple", "--in", "c").stderr)
+            self.assertEqual(run("check", path).returncode, GOOD)
+            self.answer("store", "rm", path, "a")
+            self.assertEqual(run("check", path).returncode, GOOD)
+
     def test_says_what_is_wrong(self):
         path = self.pool()
         self.answer("store", "create", path, "s")

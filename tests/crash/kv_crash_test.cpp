@@ -55,6 +55,42 @@ INSTANTIATE_TEST_SUITE_P(stories, kv_crash, testing::ValuesIn(cases()), [](const
          name_of(i.param.on);
 });
 
+// In an object store, the same and what becomes of them with it.
+struct home_case {
+  kv_story of;
+  enum nvm_kv_index index;
+  kind_of_medium on;
+  model under;
+};
+std::vector<home_case> home_cases() {
+  std::vector<home_case> all;
+  for (const auto& kind : kinds_that([](const auto& k) { return k.part.key_values.any(); })) {
+    for (const model m : each_model) {
+      if (!kind.part.key_values.has(m)) continue;
+      for (const auto index : {NVM_KV_HASH, NVM_KV_BTREE}) {
+        for (const kv_story& s : kv_stories_at_home()) all.push_back({s, index, kind, m});
+        for (const char* name : {"entries come and go", "values have every size", "batches span stores",
+                                 "the pool is full in the middle of a batch", "stores come and go"}) {
+          all.push_back({kv_story_named(name), index, kind, m});
+        }
+      }
+    }
+  }
+  return all;
+}
+class kv_at_home : public testing::TestWithParam<home_case> {};
+TEST_P(kv_at_home, leaves_whole_calls) {
+  const home_case& c = GetParam();
+  const report r =
+      explore(subject_of(c.of, c.on, c.index, kv_home::object_store), of_today(options_of(c.of, c.under, c.index)));
+  EXPECT_TRUE(r.clean()) << r.text();
+  std::printf("%s\n", r.text().c_str());
+}
+INSTANTIATE_TEST_SUITE_P(stories, kv_at_home, testing::ValuesIn(home_cases()), [](const auto& i) {
+  return identifier(i.param.of.name) + "_" + nvm_kv_index_name(i.param.index) + "_" + name_of(i.param.under) + "_" +
+         name_of(i.param.on);
+});
+
 // One for each engine that has stores.
 bool has_key_values_with_checksums(const kind_of_medium& k) {
   return k.part.key_values.any() && k.validation == log::validation::checksum;
@@ -116,6 +152,22 @@ TEST_P(kv_faults, a_store_kept_from_the_engine_is_found) {
   if (GetParam() == NVM_KV_REGIONS) GTEST_SKIP() << "announces none";
   EXPECT_TRUE(
       finds(kv_story_named("it grows at its end"), kind_of_medium::direct, GetParam(), plant::store_not_announced));
+}
+
+// A directory, or a header, that a link leads to before it is there.
+TEST(kv_at_home_faults, fences_that_are_missing_are_found) {
+  const kv_story& s = kv_stories_at_home().front();
+  const auto finds_at_home = [&](const kind_of_medium& on, const char* label) {
+    explore::options o = options_for(s, widest_model_of(on));
+    o.print_violations = false;
+    o.after_every = 0;
+    return explore(subject_of(s, on, NVM_KV_BTREE, kv_home::object_store), o, explore::without(edge{label}))
+        .finds_violation();
+  };
+  for (const char* label : {"undo/E1", "undo/E2", "undo/E3"})
+    EXPECT_TRUE(finds_at_home(kind_of_medium::direct, label)) << label;
+  EXPECT_TRUE(finds_at_home(kind_of_medium::redo, "redo/E2"));
+  EXPECT_TRUE(finds_at_home(kind_of_medium::image, "image/E1"));
 }
 
 // Stores have no fence of their own: those of the engines are missed through them.

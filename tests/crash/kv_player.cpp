@@ -60,10 +60,15 @@ std::map<std::string, std::string> entries_of(nvm_kv* kv) {
   return all;
 }
 
+constexpr const char* home_name = "the home of stores";
+nvm_kv* open_in(NVM_POOL* pool, nvm_store* home, const std::string& name, const nvm_kv_options* o = nullptr) {
+  return home == nullptr ? nvm_kv_open(pool, name.c_str(), o) : nvm_kv_open_in(home, name.c_str(), o);
+}
+
 }  // namespace
 
-kv_player::kv_player(machine& m, explore::digest_history& history, kind_of_medium kind)
-    : machine_{m}, history_{history}, kind_{kind} {
+kv_player::kv_player(machine& m, explore::digest_history& history, kind_of_medium kind, kv_home where)
+    : machine_{m}, history_{history}, kind_{kind}, where_{where} {
   kv_contents found = read_stores(m.base(), m.size());
   must(found.fault.empty(), found.fault.c_str());
   model_ = std::move(found.stores);
@@ -77,12 +82,45 @@ kv_player::~kv_player() = default;
 void kv_player::start() {
   pool_ = open_whole(machine_, kind_);
   must(pool_ != nullptr, last_message());
+  if (where_ == kv_home::object_store) {
+    home_ = nvm_store_attach(pool(), home_name, NVM_STORE_CREATE);
+    must(home_ != nullptr, "attaching an object store");
+  }
+  open_all();
+}
+void kv_player::open_all() {
   open_.clear();
   for (const auto& [name, s] : model_) {
-    nvm_kv* kv = nvm_kv_open(pool(), name.c_str(), nullptr);
+    nvm_kv* kv = open_in(pool(), home_, name);
     must(kv != nullptr, "opening a store");
     open_[name] = kv;
   }
+}
+void kv_player::close_all() {
+  for (const auto& [name, kv] : open_) must(nvm_kv_close(kv) == 0, "closing a store");
+  open_.clear();
+}
+
+void kv_player::detach() {
+  must(nvm_store_detach(home_) == -1 && nvm_errno() == NVM_E_BUSY, "refusing to detach what has open stores");
+  close_all();
+  must(nvm_store_detach(home_) == 0, "detaching");
+  home_ = nvm_store_attach(pool(), home_name, 0);
+  must(home_ != nullptr, "attaching again");
+  open_all();
+}
+void kv_player::delete_home() {
+  close_all();
+  must(nvm_store_detach(home_) == 0, "detaching");
+  home_ = nullptr;
+  operation([&] {
+    must(nvm_store_delete(pool(), home_name) == 0, "deleting an object store");
+    model_.clear();
+  });
+}
+void kv_player::make_home() {
+  home_ = nvm_store_attach(pool(), home_name, NVM_STORE_CREATE);
+  must(home_ != nullptr, "making an object store");
 }
 
 template <class F>
@@ -97,7 +135,7 @@ void kv_player::open(const std::string& store, enum nvm_kv_index index) {
   operation([&] {
     nvm_kv_options o{};
     o.index = index;
-    nvm_kv* kv = nvm_kv_open(pool(), store.c_str(), &o);
+    nvm_kv* kv = open_in(pool(), home_, store, &o);
     must(kv != nullptr, "opening a store");
     open_[store] = kv;
     model_[store].index = static_cast<layout::kv_index>(index);
@@ -207,7 +245,7 @@ void kv_player::drop(const std::string& store) {
   must(nvm_kv_close(handle(store)) == 0, "closing a store");
   open_.erase(store);
   operation([&] {
-    must(nvm_kv_drop(pool(), store.c_str()) == 0, "a drop");
+    must((home_ == nullptr ? nvm_kv_drop(pool(), store.c_str()) : nvm_kv_drop_in(home_, store.c_str())) == 0, "a drop");
     model_.erase(store);
   });
 }
@@ -218,11 +256,13 @@ void kv_player::rename(const std::string& store, const std::string& new_name) {
     open_.erase(name);
   }
   operation([&] {
-    must(nvm_kv_rename(pool(), store.c_str(), new_name.c_str()) == 0, "a renaming");
+    const int code = home_ == nullptr ? nvm_kv_rename(pool(), store.c_str(), new_name.c_str())
+                                      : nvm_kv_rename_in(home_, store.c_str(), new_name.c_str());
+    must(code == 0, "a renaming");
     model_[new_name] = std::move(model_.at(store));
     model_.erase(store);
   });
-  open_[new_name] = nvm_kv_open(pool(), new_name.c_str(), nullptr);
+  open_[new_name] = open_in(pool(), home_, new_name);
   must(open_[new_name] != nullptr, "opening a store");
 }
 
@@ -283,13 +323,16 @@ verdict recover_regions(machine& m, kind_of_medium kind) {
 }
 
 // Life goes on in every store: what is there is found, more comes and goes, and a new store beside them.
-verdict live_on(machine& m, kind_of_medium kind, const std::map<std::string, kv_store_contents>& there) {
+verdict live_on(machine& m, kind_of_medium kind, kv_home where, const std::map<std::string, kv_store_contents>& there) {
   const auto pool = open_whole(m, kind);
   if (pool == nullptr) return fault(last_message());
   const auto failed = [](const std::string& where) { return fault("working on, " + where + ": " + nvm_errormsg()); };
   const auto full = [] { return nvm_errno() == NVM_E_NO_SPACE; };
+  nvm_store* home = nullptr;
+  if (where == kv_home::object_store) home = nvm_store_attach(pool->handle(), home_name, NVM_STORE_CREATE);
+  if (where == kv_home::object_store && home == nullptr) return full() ? pass() : failed("attaching");
   for (const auto& [name, s] : there) {
-    nvm_kv* kv = nvm_kv_open(pool->handle(), name.c_str(), nullptr);
+    nvm_kv* kv = open_in(pool->handle(), home, name);
     if (kv == nullptr) return failed("opening");
     if (entries_of(kv) != s.entries) return fault("the library finds other entries in " + name);
     nvm_kv_statistics figures{};
@@ -311,14 +354,15 @@ verdict live_on(machine& m, kind_of_medium kind, const std::map<std::string, kv_
 
 }  // namespace
 
-explore::subject kv_subject_from(kind_of_medium kind, std::string name, kv_steps steps, std::vector<std::byte> image) {
+explore::subject kv_subject_from(kind_of_medium kind, std::string name, kv_steps steps, std::vector<std::byte> image,
+                                 kv_home where) {
   auto history = std::make_shared<explore::digest_history>();
   explore::subject s;
   s.name = std::move(name);
   s.image = std::move(image);
   if (!is_image(kind)) s.at = place_of_whole_pools();
-  s.run = [steps = std::move(steps), history, kind](machine& m) {
-    kv_player p{m, *history, kind};
+  s.run = [steps = std::move(steps), history, kind, where](machine& m) {
+    kv_player p{m, *history, kind, where};
     steps(p);
   };
   s.recover = [kind](machine& m) -> verdict {
@@ -330,18 +374,20 @@ explore::subject kv_subject_from(kind_of_medium kind, std::string name, kv_steps
     if (!found.fault.empty()) return fault(found.fault);
     return history->check(digest_of(found.stores), w);
   };
-  s.after = [kind](machine& m, const window&) { return live_on(m, kind, read_stores(m.base(), m.size()).stores); };
+  s.after = [kind, where](machine& m, const window&) {
+    return live_on(m, kind, where, read_stores(m.base(), m.size()).stores);
+  };
   return s;
 }
 
 std::vector<std::byte> kv_image_after(kind_of_medium kind, const crash_shape& shape, const kv_steps& steps,
-                                      std::uint64_t seed) {
+                                      std::uint64_t seed, kv_home where) {
   chance.seed(seed);
   const std::vector<std::byte> fresh = new_image(shape, kind);
   machine m(fresh.size(), is_image(kind) ? nullptr : place_of_whole_pools());
   std::memcpy(m.base(), fresh.data(), fresh.size());
   explore::digest_history history;
-  kv_player p{m, history, kind};
+  kv_player p{m, history, kind, where};
   steps(p);
   p.close();
   return {m.base(), m.base() + m.size()};

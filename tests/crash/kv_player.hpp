@@ -9,15 +9,18 @@
 #include <vector>
 
 #include "kv_reader.hpp"
-#include "nvm/kv.h"
+#include "nvm/store_kv.h"
 #include "subjects.hpp"
 #include "whole_pool.hpp"
 
 namespace nvm::tests {
 
+// Where the stores of a story lie: the pool has them, or an object store of it, which is made where there is none.
+enum class kv_home : std::uint8_t { pool, object_store };
+
 class kv_player {
  public:
-  kv_player(explore::machine& m, explore::digest_history& history, kind_of_medium kind);
+  kv_player(explore::machine& m, explore::digest_history& history, kind_of_medium kind, kv_home where);
   ~kv_player();
   kv_player(const kv_player&) = delete;
   kv_player& operator=(const kv_player&) = delete;
@@ -39,6 +42,10 @@ class kv_player {
   // Closes a store before.
   void drop(const std::string& store);
   void rename(const std::string& store, const std::string& new_name);
+  // The object store that they lie in: given up and taken again; deleted, with all of them; made anew.
+  void detach();
+  void delete_home();
+  void make_home();
   // Reads everything through the library, and stops the program unless that is what has to be there.
   void look();
 
@@ -59,6 +66,8 @@ class kv_player {
   void start();
   void apply(const change& c);
   [[nodiscard]] nvm_kv* handle(const std::string& store) { return open_.at(store); }
+  void open_all();
+  void close_all();
   [[nodiscard]] std::vector<nvm_kv_operation> calls(const std::vector<change>& changes);
   // An operation of the explorer; f says whether it took effect, and changes the model then.
   template <class F>
@@ -67,6 +76,8 @@ class kv_player {
   explore::machine& machine_;
   explore::digest_history& history_;
   kind_of_medium kind_;
+  const kv_home where_;
+  nvm_store* home_ = nullptr;
   std::unique_ptr<whole_pool> pool_;
   std::map<std::string, nvm_kv*> open_;
   std::map<std::string, kv_store_contents> model_;
@@ -75,10 +86,11 @@ class kv_player {
 using kv_steps = std::function<void(kv_player&)>;
 
 [[nodiscard]] explore::subject kv_subject_from(kind_of_medium kind, std::string name, kv_steps steps,
-                                               std::vector<std::byte> image);
+                                               std::vector<std::byte> image, kv_home where = kv_home::pool);
 // What a process leaves that does this to a new pool and closes it.  From here on what the library takes for chance,
 // seeds of hash tables among it, is made from `seed`.
 [[nodiscard]] std::vector<std::byte> kv_image_after(kind_of_medium kind, const crash_shape& shape,
-                                                    const kv_steps& steps, std::uint64_t seed = 1);
+                                                    const kv_steps& steps, std::uint64_t seed = 1,
+                                                    kv_home where = kv_home::pool);
 
 }  // namespace nvm::tests

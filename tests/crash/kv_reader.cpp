@@ -10,7 +10,9 @@
 #include <vector>
 
 #include "region_reader.hpp"
+#include "space/cluster_image.hpp"
 #include "space/space.hpp"
+#include "store/store.hpp"
 
 namespace nvm::tests {
 namespace {
@@ -48,9 +50,40 @@ class reader {
   void read_directory() {
     const auto place = read_anchor_word(base_, shape_, anchor_word::stores);
     if (!place) return wrong(last_message());
+    read_directory_at(*place);
+  }
+  // The directories in object stores that have a name; what names these is met, and what dying ones have left.
+  void read_homes() {
+    const auto place = read_anchor_word(base_, shape_, anchor_word::catalogue);
+    if (!place) return wrong(last_message());
     if (*place == 0) return;
+    stores::names_reader m{{const_cast<std::byte*>(base_), shape_.data_offset, shape_.size_bytes()}};
+    stores::trie_check how;
+    how.tell = [&](std::uint64_t at, const char* what) { wrong(std::string{what} + " at " + std::to_string(at)); };
+    how.meet = [&](std::uint64_t at, std::uint64_t, std::uint32_t) { bad(!met_.insert(at), "a node met twice", at); };
+    const auto sum = check_catalogue(m, *place, how);
+    if (!sum) return wrong(last_message());
+    for (const std::uint64_t page : sum->named) {
+      const std::uint64_t at = page + offsetof(layout::cluster_header, key_values);
+      if (bad(!word_holds(word(at), word_seed(at)), "the word of a directory", at)) return;
+      read_directory_at(word(at) & checked_mask);
+    }
+    for (const std::uint64_t page : sum->dying) {
+      const auto c = cluster_at(base_, shape_, shape_.page_of(page));
+      if (bad(!c, "a dying store without its page", page)) return;
+      (void)for_each_object(base_, shape_, [&](std::uint64_t offset, std::uint64_t, layout::object_layout) {
+        const std::uint64_t head = cluster_head(base_, shape_, shape_.page_of(offset));
+        const auto of = head == no_cluster ? result<cluster>{errc::not_found} : cluster_at(base_, shape_, head);
+        if (of && of->number == c->number) (void)met_.insert(offset + sizeof(layout::object_header));
+        return true;
+      });
+    }
+  }
+
+  void read_directory_at(std::uint64_t place) {
+    if (place == 0) return;
     kv_store_contents names;
-    read_store(*place, names);
+    read_store(place, names);
     for (const auto& [name, value] : names.entries) {
       std::uint64_t at = 0;
       if (value.size() != sizeof at) return wrong("an entry of the directory has " + std::to_string(value.size()));
@@ -390,6 +423,7 @@ kv_contents read_stores(const std::byte* base, std::size_t available) {
   if (out.fault.empty()) out.fault = regions.fault;
   reader r{base, g, regions, out};
   r.read_directory();
+  r.read_homes();
   if (out.fault.empty()) r.look_for_leaks();
   return out;
 }

@@ -306,6 +306,30 @@ class random_caller {
   std::mt19937_64 random_;
 };
 
+// In an object store.
+void the_first_of_an_object_store(kv_player& p, enum nvm_kv_index index) {
+  p.open(one, index);
+  p.put(one, key_of(index, 1), value_of(1, 40));
+  p.open("two", index);
+  p.drop("two");
+  p.look();
+}
+void detached_and_attached(kv_player& p, enum nvm_kv_index index) {
+  p.put(one, key_of(index, 30), value_of(1, 40));
+  p.detach();
+  p.remove(one, key_of(index, 30));
+  p.put(one, key_of(index, 31), value_of(1, 3000));
+  p.detach();
+  p.look();
+}
+void an_object_store_goes(kv_player& p, enum nvm_kv_index index) {
+  p.delete_home();
+  p.make_home();
+  p.open(one, index);
+  p.put(one, key_of(index, 1), value_of(1, 40));
+  p.delete_home();
+}
+
 const crash_shape usual{10, 192, 192, 3, 8192, 64 * 1024};
 const crash_shape roomy{10, 448, 448, 3, 8192, 64 * 1024};
 const crash_shape large{10, 320, 320, 3, 64 * 1024, 256 * 1024};
@@ -348,7 +372,16 @@ explore::options options_for(const kv_story& s, explore::model m) {
   return o;
 }
 
-explore::subject subject_of(const kv_story& s, kind_of_medium kind, enum nvm_kv_index index) {
+const std::vector<kv_story>& kv_stories_at_home() {
+  static const std::vector<kv_story> all{
+      {"the first one of an object store", nothing, the_first_of_an_object_store, usual},
+      {"detached and attached", eleven, detached_and_attached, usual},
+      {"an object store goes with its stores", two_hundred, an_object_store_goes, usual, 8},
+  };
+  return all;
+}
+
+explore::subject subject_of(const kv_story& s, kind_of_medium kind, enum nvm_kv_index index, kv_home where) {
   const auto before = [&](kv_player& p) { s.before(p, index); };
   crash_shape shape = s.shape;
   // The directory of sets, their log, and extents of each size.
@@ -356,7 +389,8 @@ explore::subject subject_of(const kv_story& s, kind_of_medium kind, enum nvm_kv_
     shape.size_pages = shape.capacity_pages += s.shape.size_pages == tight.size_pages ? 60 : 256;
   return kv_subject_from(
       kind, std::string{s.name} + ", " + nvm_kv_index_name(index),
-      [steps = s.steps, index](kv_player& p) { steps(p, index); }, kv_image_after(kind, shape, before));
+      [steps = s.steps, index](kv_player& p) { steps(p, index); }, kv_image_after(kind, shape, before, 1, where),
+      where);
 }
 
 explore::subject random_kv_subject(std::uint64_t seed, unsigned operations, kind_of_medium kind,

@@ -22,7 +22,10 @@ struct kv_story {
 [[nodiscard]] const kv_story& kv_story_named(const char* name);
 // For the continuous run; campaigns look closer.
 [[nodiscard]] explore::options options_for(const kv_story& s, explore::model m);
-[[nodiscard]] explore::subject subject_of(const kv_story& s, kind_of_medium kind, enum nvm_kv_index index);
+[[nodiscard]] explore::subject subject_of(const kv_story& s, kind_of_medium kind, enum nvm_kv_index index,
+                                          kv_home where = kv_home::pool);
+// Those in an object store: what becomes of them with it.
+[[nodiscard]] const std::vector<kv_story>& kv_stories_at_home();
 
 // `operations` calls chosen at random, on two stores; processes end and threads take turns between.
 [[nodiscard]] explore::subject random_kv_subject(std::uint64_t seed, unsigned operations, kind_of_medium kind,

@@ -2,6 +2,7 @@
 
 #include <utility>
 
+#include "api/object_stores.hpp"
 #include "api/open_regions.hpp"
 #include "api/pool_object.hpp"
 #include "engine/heap_engine.hpp"
@@ -89,6 +90,7 @@ class opened_pool final : public whole_pool {
   }
   status close() override {
     leave();
+    api::object_stores::end(&pool_, false);
     api::close_regions(&pool_);
     return pool_.engine->come_to_rest(false);
   }
@@ -108,6 +110,7 @@ class opened_pool final : public whole_pool {
   void end() noexcept {
     leave();
     pool_.stores.reset();
+    pool_.object_stores.reset();
     if (pool_.regions != nullptr) {
       const std::lock_guard guard{pool_.regions->lock};
       pool_.regions->side.reset();

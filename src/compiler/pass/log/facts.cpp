@@ -67,10 +67,10 @@ bool returns_durable(const CallBase& c) {
   const Function* f = c.getCalledFunction();
   if (f == nullptr) return false;
   static const StringRef known[] = {
-      "nvm_alloc",          "nvm_calloc",        "nvm_alloc_aligned", "nvm_calloc_aligned", "nvm_realloc",
-      "nvm_strdup",         "nvm_pool_get_root", "nvm_object_around", "nvm_stm_alloc",      "nvm_stm_alloc_aligned",
-      "nvm_stm_get_root",   "nvm_weak_get",      "nvm_store_alloc",   "nvm_store_calloc",   "nvm_store_strdup",
-      "nvm_store_get_root", "nvm_store_at"};
+      "nvm_alloc",          "nvm_calloc",        "nvm_alloc_aligned",  "nvm_calloc_aligned", "nvm_realloc",
+      "nvm_strdup",         "nvm_pool_get_root", "nvm_object_around",  "nvm_stm_alloc",      "nvm_stm_alloc_aligned",
+      "nvm_stm_get_root",   "nvm_weak_get",      "nvm_store_alloc",    "nvm_store_calloc",   "nvm_store_strdup",
+      "nvm_store_get_root", "nvm_store_at",      "nvm_stm_store_alloc"};
   return is_contained(known, f->getName());
 }
 // It leaves a durable pointer, or NULL, in that variable.
