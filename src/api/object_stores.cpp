@@ -159,6 +159,13 @@ void object_stores::protect(std::uint64_t page, page_access to) noexcept {
   (void)side_->ranges(page, [&](std::uint64_t offset, std::uint64_t bytes) { guard_->close_to(offset, bytes, to); });
 }
 
+// Its pages leave memory last while it is attached, where the pool has a tier.
+void object_stores::refer(std::uint64_t page, bool referenced) noexcept {
+  if (pool_->refer_pages == nullptr) return;
+  (void)side_->ranges(
+      page, [&](std::uint64_t offset, std::uint64_t bytes) { pool_->refer_pages(*pool_, offset, bytes, referenced); });
+}
+
 void object_stores::close_what_has_ended() {
   std::erase_if(closing_, [&](closing& c) {
     if (!side_->gone(c.left)) return false;
@@ -275,6 +282,7 @@ result<nvm_store*> object_stores::attach_page(std::string_view name, std::uint64
   }
   forget_closing(page);
   protect(page, read_only ? page_access::read : page_access::all);
+  refer(page, true);
   keeper_.close_all(recorded.opened);
   s.seen.mark = debugger_view::of_object_store;
   s.seen.name = s.name.c_str();
@@ -355,6 +363,7 @@ status object_stores::detach_shut(nvm_store& s) {
   closing_.reserve(closing_.size() + 1);
   closing after{s.page, {}, {}};
   if (status done = side_->detach(*s.of, after.left); !done) return done;
+  refer(s.page, false);
   s.times = 0;
   s.of = nullptr;
   numbers_.erase(s.number);

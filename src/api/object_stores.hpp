@@ -192,6 +192,7 @@ class object_stores {
   [[nodiscard]] status detach_shut(nvm_store& s);
   static constexpr std::uint64_t leaving_patience_ns = 1'000'000'000;
   void forget_closing(std::uint64_t page);
+  void refer(std::uint64_t page, bool referenced) noexcept;
   void close_what_has_ended();
   void protect(std::uint64_t page, platform::page_access to) noexcept;
   void protect_all() noexcept;

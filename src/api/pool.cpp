@@ -211,9 +211,9 @@ status keep_untyped(nvm_pool& pool) noexcept {
 status start_references_and_stores(nvm_pool* pool, std::uint32_t collect) noexcept {
   if (status s = start_references(pool, collect); !s) return s;
   // Where references are counted, counts in objects of any store change when transactions long over are settled; a
-  // relocation that goes on in the background looks at all pages, and so does what swaps them.
-  const bool swaps = pool->tier != nullptr && pool->tier->exists();
-  pool->stores_can_be_protected = pool->references == nullptr && relocation_of(pool).pages_left == 0 && !swaps;
+  // relocation that goes on in the background looks at all pages.  What swaps them looks at none: it reads the file.
+  if (pool->tier != nullptr && pool->tier->exists()) pool->refer_pages = tell_tier;
+  pool->stores_can_be_protected = pool->references == nullptr && relocation_of(pool).pages_left == 0;
   return object_stores::begin(pool);
 }
 

@@ -83,6 +83,8 @@ struct nvm_pool {
   std::mutex regions_lock;
   std::shared_ptr<nvm::api::open_region_sets> regions;  // null: none was asked for
   bool stores_can_be_protected = false;  // nobody but who asks for it looks at the pages of one that is not attached
+  // Tells the tier whether pages are of something in use (nvm_tier_refer()); nullptr: there is none.
+  void (*refer_pages)(nvm_pool& pool, std::uint64_t offset, std::uint64_t bytes, bool referenced) noexcept = nullptr;
   std::mutex object_stores_lock;
   std::shared_ptr<nvm::api::object_stores> object_stores;  // null: there are none, and none was asked for
   nvm::api::waiting_hooks waiting;
@@ -306,6 +308,9 @@ void close_regions(nvm_pool* pool) noexcept;
 [[nodiscard]] status not_in_announced() noexcept;
 // The same of either kind of transaction, for what happens at once and would stay if it were rolled back.
 [[nodiscard]] status not_in_transaction(const NVM_POOL* pool, const char* call) noexcept;
+
+// nvm_pool::refer_pages of pools with a second file.
+void tell_tier(nvm_pool& pool, std::uint64_t offset, std::uint64_t bytes, bool referenced) noexcept;
 
 // Rolls an inner level back, hooks included.
 void abort_one_level(const entry& e) noexcept;

@@ -47,6 +47,13 @@ int with_pages(NVM_POOL* pool, const void* p, std::size_t bytes, F&& f) noexcept
 }
 
 }  // namespace
+
+void tell_tier(nvm_pool& pool, std::uint64_t offset, std::uint64_t bytes, bool referenced) noexcept {
+  const auto pages = pages_of(&pool, pool.base() + offset, bytes);
+  tier::swapper* const s = pool.tier->pages();
+  if (pages && s != nullptr) s->refer(pages->first, pages->count, referenced);
+}
+
 }  // namespace nvm::api
 
 namespace api = nvm::api;

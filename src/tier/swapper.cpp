@@ -270,8 +270,9 @@ unsigned swapper::bring_zeros(page_t page, unsigned count) noexcept {
   for (std::chrono::milliseconds pause{1};;) {
     const outcome done = faults_->install_zeros(address(page), count);
     if (done == outcome::installed || done == outcome::present) return count;
-    if (done == outcome::gone) return 0;
-    // No memory at all, or the file system has none.  Fewer, then with room made, then later.
+    if (done == outcome::gone && count == 1) return 0;
+    // No memory at all, or the file system has none.  Fewer, then with room made, then later.  Or not all of them are
+    // in one mapping, since parts of it have another access.
     if (count > 1) {
       count = 1;
     } else {
@@ -447,10 +448,20 @@ void swapper::choose(batch& b, unsigned wanted) noexcept {
   std::sort(b.chosen.begin(), b.chosen.end());
   give_back(b.dropped);
   counts_.dropped += b.dropped.size();
-  each_run(b.chosen, [this](page_t first, std::size_t count) noexcept {
-    // It fails after the mapping has gone: then nobody stores.
-    (void)faults_->protect(address(first), count);
+  std::vector<page_t>& stays = b.aside;
+  stays.clear();
+  each_run(b.chosen, [&](page_t first, std::size_t count) noexcept {
+    if (faults_->protect(address(first), count)) return;
+    // Not all in one mapping: parts of it have another access, and this kernel takes one mapping at a time.
+    for (page_t page = first; page < first + count; ++page) {
+      if (!faults_->protect(address(page), 1)) stays.push_back(page);
+    }
   });
+  // What cannot be protected, since the mapping has gone, could be stored to.
+  for (const page_t page : stays) {
+    stay(page);
+    std::erase(b.chosen, page);
+  }
 }
 
 // These are absent from now on; those that the system does not give back stay as they are.  lock_ is held.
