@@ -13,6 +13,7 @@
 #include "../direct_place.hpp"
 #include "aligned_sample.h"
 #include "counted_sample.h"
+#include "homes_sample.h"
 #include "image_text.hpp"
 #include "lockfree/lockfree_layout.hpp"
 #include "media/media.hpp"
@@ -20,6 +21,7 @@
 #include "media/replay.hpp"
 #include "moved_sample.h"
 #include "nvm/region.h"
+#include "nvm/store.h"
 #include "nvm/tier.h"
 #include "pool/pool.hpp"
 #include "region/region_layout.hpp"
@@ -177,6 +179,32 @@ TEST(stores_of_version_1, are_read_and_written_as_they_are) {
     EXPECT_EQ(nvm_kv_has_checksums(made), 1);
     EXPECT_EQ(nvm_kv_put(made, "k", 1, "v", 1), 0) << nvm_errormsg();
     EXPECT_EQ(nvm_kv_close(made), 0);
+    EXPECT_EQ(nvm_pool_close(pool), 0) << nvm_errormsg();
+    EXPECT_EQ(nvm_pool_check(file.path(), nullptr, nullptr, nullptr), 0) << nvm_errormsg();
+  }
+}
+
+// Names, rights, quotas, clusters, and key-value stores in them.
+TEST(object_stores, of_a_killed_process_are_there_and_keep_older_libraries_out) {
+  const bytes image = image_named("v1_homes");
+  layout::superblock sb;
+  ASSERT_GE(image.size(), sizeof sb);
+  std::memcpy(&sb, image.data(), sizeof sb);
+  EXPECT_NE(sb.features_incompat & layout::feature_stores, 0U);
+  EXPECT_NE(sb.features_incompat & layout::feature_store_kv, 0U);
+  if (!nvm_is_durable(reinterpret_cast<void*>(sb.base_address)))
+    GTEST_SKIP() << "made for another address window than this build's";
+  const scratch_file file{image};
+  nvm_pool_options options{};
+  options.medium = sb.medium;
+  options.accept_copy = 1;
+  for (int round = 0; round < 2; ++round) {
+    NVM_POOL* pool = nvm_pool_open_with(file.path(), &options);
+    ASSERT_NE(pool, nullptr) << nvm_errormsg();
+    EXPECT_EQ(homes_sample_verify(pool), 0);
+    if (round == 0) {
+      EXPECT_EQ(nvm_store_create(pool, "made now", nullptr), 0) << nvm_errormsg();
+    }
     EXPECT_EQ(nvm_pool_close(pool), 0) << nvm_errormsg();
     EXPECT_EQ(nvm_pool_check(file.path(), nullptr, nullptr, nullptr), 0) << nvm_errormsg();
   }

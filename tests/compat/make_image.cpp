@@ -1,5 +1,5 @@
 // Makes a golden image with the library as it is: compat_make_image
-// shm|ssd|stores|aligned|structures|regions|saved|straight|moved|numbered|tiered|second <pool file>
+// shm|ssd|stores|aligned|structures|regions|saved|straight|moved|numbered|homes|tiered|second <pool file>
 //   > images/<name>.image
 //
 // The pool is made at the given path by a process that is killed in the middle of a transaction, so the image holds
@@ -20,6 +20,7 @@
 #include "../pool_in_buffer.hpp"
 #include "aligned_sample.h"
 #include "counted_sample.h"
+#include "homes_sample.h"
 #include "image_text.hpp"
 #include "moved_sample.h"
 #include "nvm/tier.h"
@@ -38,10 +39,10 @@ int fail(const char* what) {
 }
 
 // A small pool on shm, filled by `fill`.
-int make_small(const char* path, int (*fill)(NVM_POOL* pool), bool closed) {
+int make_small(const char* path, int (*fill)(NVM_POOL* pool), bool closed, std::uint64_t capacity) {
   nvm_pool_options o{};
   o.size = (closed ? 768 : 256) * 1024;
-  o.capacity = 1024 * 1024;
+  o.capacity = capacity;
   o.log_bytes = 4096;
   o.lanes = 2;
   o.medium = NVM_MEDIUM_SHM;
@@ -54,6 +55,7 @@ int make_small(const char* path, int (*fill)(NVM_POOL* pool), bool closed) {
 }
 
 int fill_stores(NVM_POOL* pool) { return stores_sample_fill(pool) != 0 ? -1 : stores_sample_verify(pool); }
+int fill_homes(NVM_POOL* pool) { return homes_sample_fill(pool) != 0 ? -1 : homes_sample_verify(pool); }
 int fill_aligned(NVM_POOL* pool) {
   if (aligned_sample_fill(pool) != 0 || aligned_sample_verify(pool) != 0) return -1;
   return aligned_sample_interrupt(pool);
@@ -187,9 +189,11 @@ int main(int argc, char** argv) {
     const char* name;
     int (*fill)(NVM_POOL* pool);
     bool closed;
-  } small[] = {{"stores", fill_stores, false},  {"aligned", fill_aligned, false}, {"structures", fill_structures, true},
-               {"regions", fill_regions, true}, {"saved", fill_regions, true},    {"moved", fill_moved, true},
-               {"numbered", fill_moved, true}};
+    std::uint64_t capacity = 1024 * 1024;
+  } small[] = {{"stores", fill_stores, false},        {"aligned", fill_aligned, false},
+               {"structures", fill_structures, true}, {"regions", fill_regions, true},
+               {"saved", fill_regions, true},         {"moved", fill_moved, true},
+               {"numbered", fill_moved, true},        {"homes", fill_homes, false, 4096 * 1024}};
   const auto* const which =
       std::find_if(std::begin(small), std::end(small), [&](const auto& s) { return std::strcmp(kind, s.name) == 0; });
   const bool is_small = which != std::end(small);
@@ -199,7 +203,7 @@ int main(int argc, char** argv) {
   if (!is_small && !is_straight && !is_tiered && std::strcmp(kind, "shm") != 0 && std::strcmp(kind, "ssd") != 0) {
     std::fprintf(stderr,
                  "usage: compat_make_image "
-                 "shm|ssd|stores|aligned|structures|regions|saved|straight|moved|numbered|tiered|second "
+                 "shm|ssd|stores|aligned|structures|regions|saved|straight|moved|numbered|homes|tiered|second "
                  "<pool file>\n");
     return 2;
   }
@@ -207,7 +211,8 @@ int main(int argc, char** argv) {
   const pid_t child = ::fork();
   if (child == 0 && is_straight) ::_exit(make_straight(argv[2]));
   if (child == 0 && is_tiered) ::_exit(make_tiered(argv[2]));
-  if (child == 0) ::_exit(is_small ? make_small(argv[2], which->fill, which->closed) : make(argv[2], medium));
+  if (child == 0)
+    ::_exit(is_small ? make_small(argv[2], which->fill, which->closed, which->capacity) : make(argv[2], medium));
   int state = 0;
   ::waitpid(child, &state, 0);
   if (!WIFSIGNALED(state) || WTERMSIG(state) != SIGKILL) return 1;
