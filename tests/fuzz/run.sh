@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Fuzzes what is read from a pool file (direct, ring, log; tier: its second file; pool: files of every engine, through the C interface;
 # structures: lock-free structures, stores and type maps in them; regions: regions in them; repair), from calls about regions
-# with any arguments (region_calls), from names of object stores (names), from *.unsafe files (unsafe), from entries as
+# with any arguments (region_calls), from names of object stores (names) and their clusters (stores), from *.unsafe files (unsafe), from entries as
 # text (kv_text), from store logs of pmemcheck (pmemcheck) and traces of recorded programs (recording), from profiles (profile), and from clients of
 # nv-memcached (memcached), and compiles random programs in many ways, which must not differ (compiler): ./dev fuzz calls
 # this.
@@ -15,7 +15,7 @@
 set -euo pipefail
 cd "$(dirname "$0")/../.."
 
-all=(direct ring log tier pool structures regions repair region_calls names unsafe kv_text pmemcheck recording profile memcached compiler)
+all=(direct ring log tier pool structures regions repair region_calls names stores unsafe kv_text pmemcheck recording profile memcached compiler)
 seconds=60
 merge=
 targets=()
