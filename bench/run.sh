@@ -1,9 +1,9 @@
 #!/usr/bin/env bash
 # Runs benchmarks and leaves their results as JSON: ./dev bench calls this after building.
 #
-# usage: bench/run.sh [--quick] [transactional|suite|stm|lockfree|region|region-parts|mapping|pages|logheap|gc|ssd|recovery|relocation|compiler|server|churn|tier|ablation|comparison|lewat|counting]... [option of the programs]...
+# usage: bench/run.sh [--quick] [transactional|suite|stm|lockfree|region|region-parts|mapping|pages|logheap|gc|ssd|recovery|relocation|tier|stores|compiler|server|churn|ablation|comparison|lewat|counting]... [option of the programs]...
 #
-# Without a name all of them run but relocation and the last four, which are the suite as papers measure: the steps of
+# Without a name all of them run but relocation, tier and the last four, which are the suite as papers measure: the steps of
 # LSNVMM's mapping (ablation, its section 5.2) and the log-structured engine beside others (comparison, 5.3), each over
 # that paper's workloads; regions as a key-value store (lewat: Lewat's figures 12 to 14); and what counting references
 # costs a commit (counting). The programs' options: --runs N, --threads 1,2, --filter NAME,..., --records N,
@@ -12,7 +12,7 @@
 # medium ssd, and server measures servers that are durable on a file system.
 # Environment: HOLDFAST_BUILD   build directory (default: build/measure)
 #              HOLDFAST_RESULTS where <name>.json goes (default: build/bench; build/bench-quick with --quick)
-#              HOLDFAST_SSD     directory on the file system to measure commits on (default: beside the results)
+#              HOLDFAST_SSD     directory on the file system to measure commits, and files of stores, on (default: beside the results)
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -24,7 +24,7 @@ variant=
 on_ssd=
 while [ $# -gt 0 ]; do
   case "$1" in
-    transactional | suite | stm | lockfree | region | region-parts | mapping | pages | logheap | gc | ssd | recovery | relocation | compiler | server | churn | tier | \
+    transactional | suite | stm | lockfree | region | region-parts | mapping | pages | logheap | gc | ssd | recovery | relocation | tier | stores | compiler | server | churn | \
       ablation | comparison | lewat | counting) names+=("$1") ;;
     --on-ssd) on_ssd=yes ;;
     --emulate) variant=-${2:?"$1 needs a value"}; options+=("$1" "$2"); shift ;;
@@ -35,13 +35,13 @@ while [ $# -gt 0 ]; do
       shift
       ;;
     *)
-      printf "bench: no benchmark '%s'; there are transactional, suite, stm, lockfree, region, region-parts, mapping, pages, logheap, gc, ssd, recovery, relocation, compiler, server, churn, tier, ablation, comparison, lewat, counting\n" "$1" >&2
+      printf "bench: no benchmark '%s'; there are transactional, suite, stm, lockfree, region, region-parts, mapping, pages, logheap, gc, ssd, recovery, relocation, tier, stores, compiler, server, churn, ablation, comparison, lewat, counting\n" "$1" >&2
       exit 2
       ;;
   esac
   shift
 done
-[ ${#names[@]} -gt 0 ] || names=(transactional suite stm lockfree region region-parts mapping pages logheap gc ssd recovery compiler server churn tier)
+[ ${#names[@]} -gt 0 ] || names=(transactional suite stm lockfree region region-parts mapping pages logheap gc ssd recovery stores compiler server churn)
 
 results=${HOLDFAST_RESULTS:-build/bench$quick}
 mkdir -p "$results"
@@ -112,12 +112,12 @@ for name in "${names[@]}"; do
   printf '\n== %s\n' "$name"
   where=()
   this=$variant
-  if [ "$name" = ssd ] || [ "$name" = tier ] || { [ -n "$on_ssd" ] && { [ "$name" = suite ] || [ "$name" = server ]; }; }; then
+  if [ "$name" = ssd ] || [ "$name" = stores ] || [ "$name" = tier ] || { [ -n "$on_ssd" ] && { [ "$name" = suite ] || [ "$name" = server ]; }; }; then
     ssd=${HOLDFAST_SSD:-$results/data}
     mkdir -p "$ssd"
     ssd=$(cd "$ssd" && pwd)  # servers change their directory
     where=(--directory "$ssd")
-    if [ "$name" != ssd ] && [ "$name" != tier ]; then this=-ssd; fi
+    if [ "$name" != ssd ] && [ "$name" != stores ] && [ "$name" != tier ]; then this=-ssd; fi
   fi
   if [ "$name" = server ]; then
     where+=(--server "$build/src/server/nv-memcached" ${on_ssd:+--on-ssd})

@@ -25,53 +25,21 @@
 #include <vector>
 
 #include "harness/mapped_file.hpp"
+#include "harness/measured.hpp"
 #include "harness/runner.hpp"
-#include "harness/statistics.hpp"
 #include "recovery/child.hpp"
 #include "recovery/crashed_pool.hpp"
 
 namespace nvm::bench {
 namespace {
 
-struct measured {
-  std::string system;
-  bench::role role;
-  std::vector<double> ns;
-};
-
 std::string size_name(std::uint64_t bytes) {
   return bytes >= 1ULL << 30 ? fmt::format("{}GiB", bytes >> 30) : fmt::format("{}MiB", bytes >> 20);
 }
 
-// Prints and keeps one benchmark's result.
 void report(runner& r, const std::string& name, unsigned threads, nlohmann::ordered_json parameters,
             const std::vector<measured>& systems) {
-  nlohmann::ordered_json j{{"name", name}, {"threads", threads}, {"unit", "open"}, {"units_per_op", 1}};
-  if (name.starts_with("index")) j["unit"] = "rebuild";
-  j["parameters"] = std::move(parameters);
-  j["systems"] = nlohmann::ordered_json::array();
-  j["ratios"] = nlohmann::ordered_json::array();
-  fmt::print("\n{}, {} thread{}: microseconds; {}\n", name, threads, threads == 1 ? "" : "s", j["parameters"].dump());
-  auto json = [](const std::vector<double>& sample) {
-    const spread s = spread_of(sample);
-    return nlohmann::ordered_json{{"median", s.median}, {"min", s.min}, {"max", s.max}, {"sample", sample}};
-  };
-  for (const measured& m : systems) {
-    const spread s = spread_of(m.ns);
-    fmt::print("  {:<30} median {:>12.1f}  min {:>12.1f}  max {:>12.1f}\n", m.system, s.median / 1e3, s.min / 1e3,
-               s.max / 1e3);
-    j["systems"].push_back(
-        {{"name", m.system}, {"role", m.role == role::subject ? "subject" : "peer"}, {"wall_ns", json(m.ns)}});
-  }
-  for (const measured& subject : systems)
-    for (const measured& peer : systems)
-      if (subject.role == role::subject && peer.role == role::peer) {
-        const std::vector<double> ratios = pairwise_ratio(peer.ns, subject.ns);
-        fmt::print("  {} is {:.2f} times as fast as {}\n", subject.system, spread_of(ratios).median, peer.system);
-        j["ratios"].push_back({{"subject", subject.system}, {"peer", peer.system}, {"wall", json(ratios)}});
-      }
-  std::fflush(stdout);
-  r.add(std::move(j));
+  report_times(r, {name, name.starts_with("index") ? "rebuild" : "open", threads, std::move(parameters)}, systems);
 }
 
 bool fits(const std::string& directory, std::uint64_t bytes) {
