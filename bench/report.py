@@ -8,8 +8,9 @@ writes a document and a plot, with the figures that the papers print beside ours
 suite-log-free.json one document, also as an HTML page (suite_report.py); lockfree.json another (lockfree_report.py);
 region.json and region-parts.json one (region_report.py); lewat.json one (lewat_report.py); gc.json and counting.json one
 (gc_report.py); relocation.json one (relocation_report.py); logheap.json and mapping.json one (logheap_report.py);
-server.json and server-ssd.json one (server_report.py), churn.json one (churn_report.py), stores.json one (stores_report.py). Of lockfree, region, lewat, gc,
-counting, relocation, logheap and stores what several runs have left (NAME*.json) becomes one document. Needs matplotlib
+server.json and server-ssd.json one (server_report.py), churn.json one (churn_report.py), stores.json one
+(stores_report.py), ycsb.json and ycsb-breeze.json one (ycsb_report.py). Of lockfree, region, lewat, gc, counting,
+relocation, logheap and stores what several runs have left (NAME*.json) becomes one document. Needs matplotlib
 (python3-matplotlib).
 """
 
@@ -39,6 +40,7 @@ import relocation_report  # noqa: E402
 import server_report  # noqa: E402
 import stores_report  # noqa: E402
 import suite_report  # noqa: E402
+import ycsb_report  # noqa: E402
 from report_parts import machine_lines, number, table  # noqa: E402
 
 # Breeze, Table IV: average time of an allocation in microseconds, on that paper's machine.
@@ -310,6 +312,7 @@ def main():
     written += server_report.write(arguments.results, arguments.out)
     written += churn_report.write(arguments.results, arguments.out)
     written += stores_report.write(arguments.results, arguments.out)
+    written += ycsb_report.write(arguments.results, arguments.out)
     if not written:
         sys.exit(f"report: no results in {arguments.results}; ./dev bench makes them")
     print("\n".join(written))

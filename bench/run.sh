@@ -1,9 +1,10 @@
 #!/usr/bin/env bash
 # Runs benchmarks and leaves their results as JSON: ./dev bench calls this after building.
 #
-# usage: bench/run.sh [--quick] [transactional|suite|stm|lockfree|region|region-parts|mapping|pages|logheap|gc|ssd|recovery|relocation|tier|stores|compiler|server|churn|ablation|comparison|lewat|counting]... [option of the programs]...
+# usage: bench/run.sh [--quick] [transactional|suite|stm|lockfree|region|region-parts|mapping|pages|logheap|gc|ssd|recovery|relocation|tier|stores|compiler|server|churn|ycsb|ablation|comparison|lewat|counting]... [option of the programs]...
 #
-# Without a name all of them run but relocation, tier and the last four, which are the suite as papers measure: the steps of
+# Without a name all of them run but relocation, tier, ycsb (YCSB on memcached, Redis and their durable ports, which
+# --durable-memcached and --durable-redis name; Breeze's Fig. 9) and the last four, which are the suite as papers measure: the steps of
 # LSNVMM's mapping (ablation, its section 5.2) and the log-structured engine beside others (comparison, 5.3), each over
 # that paper's workloads; regions as a key-value store (lewat: Lewat's figures 12 to 14); and what counting references
 # costs a commit (counting). The programs' options: --runs N, --threads 1,2, --filter NAME,..., --records N,
@@ -24,7 +25,7 @@ variant=
 on_ssd=
 while [ $# -gt 0 ]; do
   case "$1" in
-    transactional | suite | stm | lockfree | region | region-parts | mapping | pages | logheap | gc | ssd | recovery | relocation | tier | stores | compiler | server | churn | \
+    transactional | suite | stm | lockfree | region | region-parts | mapping | pages | logheap | gc | ssd | recovery | relocation | tier | stores | compiler | server | churn | ycsb | \
       ablation | comparison | lewat | counting) names+=("$1") ;;
     --on-ssd) on_ssd=yes ;;
     --emulate) variant=-${2:?"$1 needs a value"}; options+=("$1" "$2"); shift ;;
@@ -35,7 +36,7 @@ while [ $# -gt 0 ]; do
       shift
       ;;
     *)
-      printf "bench: no benchmark '%s'; there are transactional, suite, stm, lockfree, region, region-parts, mapping, pages, logheap, gc, ssd, recovery, relocation, tier, stores, compiler, server, churn, ablation, comparison, lewat, counting\n" "$1" >&2
+      printf "bench: no benchmark '%s'; there are transactional, suite, stm, lockfree, region, region-parts, mapping, pages, logheap, gc, ssd, recovery, relocation, tier, stores, compiler, server, churn, ycsb, ablation, comparison, lewat, counting\n" "$1" >&2
       exit 2
       ;;
   esac
@@ -112,6 +113,11 @@ for name in "${names[@]}"; do
   printf '\n== %s\n' "$name"
   where=()
   this=$variant
+  if [ "$name" = ycsb ]; then
+    disk=${HOLDFAST_SSD:-$results/data}
+    mkdir -p "$disk"
+    where=(--server "$build/src/server/nv-memcached" --disk "$disk")
+  fi
   if [ "$name" = ssd ] || [ "$name" = stores ] || [ "$name" = tier ] || { [ -n "$on_ssd" ] && { [ "$name" = suite ] || [ "$name" = server ]; }; }; then
     ssd=${HOLDFAST_SSD:-$results/data}
     mkdir -p "$ssd"
