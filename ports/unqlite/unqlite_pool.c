@@ -1,0 +1,180 @@
+/* See unqlite_pool.h. */
+#include "unqlite_pool.h"
+
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "unqlite.h"
+
+#define PREFIX "pool:"
+
+struct open_engine {
+  struct open_engine* next;
+  NVM_POOL* pool;
+  void* engine;
+  pthread_t owner; /* of the transaction, where one is open */
+  unsigned calls;  /* that are under way, one inside the other */
+  int is_open;
+  int is_begun; /* by unqlite_begin(): the transaction does not end with the call */
+  int is_manual;
+};
+static struct open_engine* all;
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+
+/* UNQLITE_POOLS names a folder: databases in memory become new pools there.  For tests. */
+static const char* folder(void) { return getenv("UNQLITE_POOLS"); }
+static int is_memory(const char* name) {
+  return name == NULL || *name == 0 || strcmp(name, ":mem:") == 0 || strcmp(name, ":memory:") == 0;
+}
+int unqlite_pool_named(const char* name) {
+  return is_memory(name) ? folder() != NULL : strncmp(name, PREFIX, sizeof PREFIX - 1) == 0;
+}
+
+static struct open_engine* of(void* engine) {
+  if (!nvm_is_durable(engine)) return NULL;
+  pthread_mutex_lock(&lock);
+  struct open_engine* found = all;
+  while (found != NULL && found->engine != engine) found = found->next;
+  pthread_mutex_unlock(&lock);
+  return found;
+}
+
+static void end(struct open_engine* e) { e->is_open = e->is_begun = 0; }
+static int committed(struct open_engine* e) {
+  end(e);
+  return nvm_tx_commit(e->pool) == 0 ? UNQLITE_OK : UNQLITE_IOERR;
+}
+static int rolled_back(struct open_engine* e) {
+  end(e);
+  return nvm_tx_abort(e->pool) == 0 ? UNQLITE_OK : UNQLITE_IOERR;
+}
+static int opened(struct open_engine* e) {
+  if (e->is_open) return pthread_equal(e->owner, pthread_self()) ? UNQLITE_OK : UNQLITE_BUSY;
+  if (nvm_tx_begin(e->pool) != 0) return UNQLITE_IOERR;
+  e->is_open = 1;
+  e->owner = pthread_self();
+  return UNQLITE_OK;
+}
+
+/* ---- opening ---- */
+
+static NVM_POOL* open_pool(const char* path) {
+  nvm_pool_options options = {0};
+  nvm_pool_info info;
+  options.size = (uint64_t)16 << 20;
+  options.capacity = (uint64_t)64 << 30;
+  options.relocation = NVM_RELOCATE_NEVER; /* records have addresses in them */
+  const int is_new = access(path, F_OK) != 0;
+  NVM_POOL* pool = nvm_pool_open_or_create(path, &options);
+  if (pool == NULL || !is_new || nvm_pool_get_info(pool, &info) != 0 || info.medium != NVM_MEDIUM_SSD) return pool;
+  /* On a file system a transaction may have half of the log; in memory a log grows by itself. */
+  if (nvm_pool_close(pool) != 0 || unlink(path) != 0) return NULL;
+  options.log_bytes = (uint64_t)256 << 20;
+  return nvm_pool_open_or_create(path, &options);
+}
+
+static void* root_of(NVM_POOL* pool, unsigned bytes) {
+  void* root = NULL;
+  if (nvm_pool_read_root(pool, &root) != 0) return NULL;
+  if (root == NULL) {
+    root = nvm_calloc(pool, NVM_TYPE_ID(unqlite_engine), 1, bytes);
+    return root != NULL && nvm_pool_set_root(pool, root) == 0 ? root : NULL;
+  }
+  if (nvm_type_of(pool, root) == NVM_TYPE_ID(unqlite_engine) && nvm_size_of(pool, root) == bytes) return root;
+  fprintf(stderr, "unqlite: the pool was made by another program\n");
+  return NULL;
+}
+
+void* unqlite_pool_open(const char* name, unsigned bytes) {
+  char path[4096];
+  static unsigned number;
+  if (is_memory(name)) {
+    pthread_mutex_lock(&lock);
+    snprintf(path, sizeof path, "%s/%ld-%u", folder(), (long)getpid(), number++);
+    pthread_mutex_unlock(&lock);
+  } else {
+    snprintf(path, sizeof path, "%s", name + sizeof PREFIX - 1);
+  }
+  struct open_engine* e = calloc(1, sizeof *e);
+  if (e == NULL) return NULL;
+  e->pool = open_pool(path);
+  if (is_memory(name)) unlink(path);
+  if (e->pool == NULL || opened(e) != UNQLITE_OK) goto failed;
+  e->calls = 1;
+  e->engine = root_of(e->pool, bytes);
+  if (e->engine == NULL) {
+    (void)rolled_back(e);
+    goto failed;
+  }
+  pthread_mutex_lock(&lock);
+  e->next = all;
+  all = e;
+  pthread_mutex_unlock(&lock);
+  return e->engine;
+
+failed:
+  if (nvm_errno() != NVM_OK) fprintf(stderr, "unqlite: %s\n", nvm_errormsg());
+  if (e->pool != NULL) (void)nvm_pool_close(e->pool);
+  free(e);
+  return NULL;
+}
+
+void unqlite_pool_close(void* engine) {
+  struct open_engine* e = of(engine);
+  if (e == NULL) return;
+  if (e->is_open) (void)rolled_back(e);
+  pthread_mutex_lock(&lock);
+  struct open_engine** at = &all;
+  while (*at != e) at = &(*at)->next;
+  *at = e->next;
+  pthread_mutex_unlock(&lock);
+  if (nvm_pool_close(e->pool) != 0) fprintf(stderr, "unqlite: %s\n", nvm_errormsg());
+  free(e);
+}
+
+/* ---- transactions ---- */
+
+int unqlite_pool_call(void* engine) {
+  struct open_engine* e = of(engine);
+  if (e == NULL) return UNQLITE_OK;
+  const int rc = opened(e);
+  if (rc == UNQLITE_OK) ++e->calls;
+  return rc;
+}
+int unqlite_pool_done(void* engine, int rc) {
+  struct open_engine* e = of(engine);
+  if (e == NULL || --e->calls != 0 || e->is_begun || !e->is_open) return rc;
+  if (rc == UNQLITE_OK) return e->is_manual ? rc : committed(e);
+  if (!e->is_manual) (void)rolled_back(e);
+  return rc;
+}
+int unqlite_pool_begin(void* engine) {
+  struct open_engine* e = of(engine);
+  if (e == NULL) return UNQLITE_OK;
+  const int rc = opened(e);
+  if (rc == UNQLITE_OK) e->is_begun = 1;
+  return rc;
+}
+/* A script may do this, too: the transaction around it goes on then. */
+static int ended(void* engine, int (*by)(struct open_engine*)) {
+  struct open_engine* e = of(engine);
+  if (e == NULL || !e->is_open) return UNQLITE_OK;
+  if (!pthread_equal(e->owner, pthread_self())) return UNQLITE_BUSY;
+  const int rc = by(e);
+  return rc == UNQLITE_OK && e->calls != 0 ? opened(e) : rc;
+}
+int unqlite_pool_commit(void* engine) { return ended(engine, committed); }
+int unqlite_pool_rollback(void* engine) { return ended(engine, rolled_back); }
+int unqlite_pool_manual(void* engine) {
+  struct open_engine* e = of(engine);
+  if (e != NULL) e->is_manual = 1;
+  return UNQLITE_OK;
+}
+
+void* unqlite_pool_alloc(void* backend, unsigned bytes) {
+  NVM_SCOPE(nvm_pool_of(backend));
+  return nvm_malloc(bytes);
+}
