@@ -72,6 +72,8 @@ enum class plant : unsigned char {
   count_not_read_again,      // references: an object dies by the count that it had when it was left
   weak_not_cleared,          // references: an object is freed while weak pointers lead to it
   weak_cleared_last,         // collector: weak pointers to garbage become null after it has been freed
+  garbage_still_known,       // collection of a store: garbage is freed while transactions are open that may know it
+  collected_after_attach,    // collection of a detached store: goes on by its marks after somebody has attached it
 };
 
 #if defined(NVM_RECORDED) || defined(NVM_PLANTED)

@@ -89,11 +89,17 @@ class engine {
   }
   // From now on commits tell `log` what they change of references, until it is nullptr; no transaction is open.
   virtual void count_references(tx::reference_log* log) noexcept = 0;
+  // From now on transactions tell `watch` what they change when they end, until it is nullptr; where there are stores.
+  // A transaction that ends at the same moment may not have seen it yet: order_turns().
+  virtual void watch_changes(tx::change_watch* /*watch*/) noexcept {}
   // Where a lane's ring of activation records ends, as the lane's own commit records say; none: the engine's lanes say
   // nothing about that.  No transaction is open.
   [[nodiscard]] virtual std::optional<std::uint32_t> attached_end(unsigned /*lane*/) noexcept { return std::nullopt; }
   // Transactions of the lane that have begun or ended: odd while one is open.
   [[nodiscard]] virtual std::uint64_t turns_of(unsigned lane) const noexcept = 0;
+  // After watch_changes() or a change of volatile memory that transactions look at when they have begun: one that
+  // turns_of() does not show from here on as open sees it.
+  virtual void order_turns() noexcept {}
   // Payload of the rings of activation records; 0: there are none.
   [[nodiscard]] virtual result<std::uint64_t> reference_rings() noexcept = 0;
   // Makes stored pointers lead to where the pool is mapped now (object/relocation.hpp), whether nothing of it is kept

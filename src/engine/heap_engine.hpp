@@ -95,6 +95,11 @@ class heap_engine final : public engine {
   bool is_durable(lsn_t lsn) noexcept override { return nvm::is_durable(stack_->top(), lsn); }
   result<std::uint64_t> root() noexcept override { return read_root(heap_.base(), file_.geometry()); }
   void count_references(tx::reference_log* log) noexcept override { references_ = log; }
+  // seq_cst: before the loads of turns_of() in order_turns()'s caller.
+  void watch_changes(tx::change_watch* watch) noexcept override { watch_.store(watch, std::memory_order_seq_cst); }
+  void order_turns() noexcept override {
+    if (!begins_ordered_) platform::fence_all_threads();
+  }
   std::optional<std::uint32_t> attached_end(unsigned lane) noexcept override {
     if constexpr (requires { heap_.lanes().set_attached(0, 0); } && !medium_type::atomic_batches) {
       const geometry& g = heap_.shape();
@@ -225,6 +230,9 @@ class heap_engine final : public engine {
       if (s) s = transaction_.begin();
       if (s) {
         take_turn(std::memory_order_relaxed);
+        // Where order_turns() is no barrier in this thread: Dekker's handshake with who watches.
+        if (engine_.begins_ordered_) [[unlikely]]
+          turns_.fetch_add(0, std::memory_order_seq_cst);
       } else {
         give_lane();
       }
@@ -277,8 +285,13 @@ class heap_engine final : public engine {
       return transaction_.on(event, call, argument);
     }
     errc doom(errc why) noexcept override { return transaction_.doom(why); }
-    status commit_level() noexcept override { return transaction_.commit_level(); }
+    status commit_level() noexcept override {
+      // It is rolled back.
+      if (transaction_.failure() != errc::ok) tell_changes({});
+      return transaction_.commit_level();
+    }
     void abort_level(std::vector<tx::hook>& hooks) noexcept override {
+      tell_changes({});
       transaction_.abort_level_by([this] { transaction_.abort_level(); }, hooks);
     }
     NVM_FLATTEN result<lsn_t> commit(std::vector<tx::hook>& hooks) noexcept override {
@@ -291,12 +304,14 @@ class heap_engine final : public engine {
         abort(hooks);
         return why;
       }
+      tell_changes({});
       result<lsn_t> lsn = transaction_.commit();
       references_ended(bool{lsn});
       leave(hooks);
       return lsn;
     }
     void abort(std::vector<tx::hook>& hooks) noexcept override {
+      tell_changes({});
       transaction_.abort();
       references_ended(false);
       leave(hooks);
@@ -316,6 +331,7 @@ class heap_engine final : public engine {
         return s;
       if (status s = attach_references(lines); !s) [[unlikely]]
         return s;
+      tell_changes(lines);
       return transaction_.enter_commit(lines);
     }
     NVM_FLATTEN result<lsn_t> commit_lines(std::span<const isolation::written_line> lines, std::uint64_t version,
@@ -342,6 +358,32 @@ class heap_engine final : public engine {
     // One writer, the thread that has the lane.
     void take_turn(std::memory_order order) noexcept {
       turns_.store(turns_.load(std::memory_order_relaxed) + 1, order);
+    }
+
+    // What was changed, and what it was, before either is given up.
+    void tell_changes(std::span<const isolation::written_line> lines) noexcept {
+      // seq_cst: as watch_changes(); who set it before this transaction began is seen.
+      if (tx::change_watch* const watch = engine_.watch_.load(std::memory_order_seq_cst); watch != nullptr) [[unlikely]]
+        tell_watch(*watch, lines);
+    }
+    [[gnu::noinline]] void tell_watch(tx::change_watch& to, std::span<const isolation::written_line> lines) noexcept {
+      if (!to.begin(transaction_.lane())) return;
+      const std::byte* const base = heap_.base();
+      const auto both = [&](std::uint64_t o, std::uint64_t n, const std::byte* elsewhere) {
+        to.values(o, n, elsewhere);
+        to.values(o, n, base + o);
+      };
+      transaction_.each_old(both);
+      transaction_.each_new(both);
+      const std::uint64_t first = reinterpret_cast<std::uintptr_t>(base) / line_bytes;
+      for (const auto& w : lines) {
+        isolation::each_run(w.mask, [&](unsigned from, std::size_t n) {
+          both((w.line - first) * line_bytes + from, n, w.bytes + from);
+        });
+      }
+      transaction_.each_born([&](std::uint64_t header) { to.born(header); });
+      transaction_.each_freed([&](std::uint64_t header) { to.freed(header); });
+      to.end();
     }
 
     // What the commit changes of references goes with it.
@@ -568,6 +610,8 @@ class heap_engine final : public engine {
   std::unique_ptr<Stack> stack_;
   pool_file& file_;
   tx::reference_log* references_ = nullptr;
+  std::atomic<tx::change_watch*> watch_{nullptr};
+  const bool begins_ordered_ = !platform::can_fence_all_threads();
   heap_type heap_;
   std::unique_ptr<std::atomic<face*>[]> faces_;  // of each lane; nullptr: never used
   std::unique_ptr<store_side> stores_;

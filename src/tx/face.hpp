@@ -4,6 +4,7 @@
 #include <cstdint>
 
 #include "tx/aligned_object.hpp"
+#include "tx/change_watch.hpp"
 #include "tx/first_failure.hpp"
 #include "tx/home_reader.hpp"
 #include "tx/hook.hpp"

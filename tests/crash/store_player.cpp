@@ -222,6 +222,34 @@ void store_player::one_free(std::uint64_t payload, unsigned lane) {
   commit(lane);
 }
 
+engines::open_transaction* store_player::begin_beside(unsigned lane) {
+  machine_.thread(lane);
+  unsigned wanted = lane;
+  const auto t = engine().begin(wanted, parked_[lane]);
+  must(t && wanted == lane, "begin");
+  machine_.op_begin();
+  return *t;
+}
+std::vector<std::uint64_t> store_player::ended_beside(unsigned lane, lsn_t lsn) {
+  machine_.thread(lane);
+  must(bool{engine().wait(lsn)}, "waiting");
+  std::vector<std::uint64_t> gone;
+  for (const auto& [number, s] : model_.stores) {
+    for (const auto& [payload, content] : s.objects) {
+      if (!engine().find(payload)) gone.push_back(payload);
+    }
+  }
+  for (store_model* m : {&model_, &changes_[0].after, &changes_[1].after}) {
+    for (auto& [number, s] : m->stores) {
+      for (const std::uint64_t payload : gone) s.objects.erase(payload);
+    }
+  }
+  history_.state(model_.digest());
+  machine_.op_end();
+  if (on_ == store_ground::ssd) machine_.promise();
+  return gone;
+}
+
 void store_player::attach(std::uint32_t number) {
   must(bool{side().attach(model_.stores.at(number).page, false)}, "attach");
 }

@@ -81,7 +81,13 @@ class store_player {
   // image.  False: it has ended before.
   bool killed(unsigned point, const std::function<void()>& what);
 
+  // ---- a transaction of the library's own, of which the story sees what it leaves ----
+  [[nodiscard]] engines::open_transaction* begin_beside(unsigned lane);
+  // It has ended: objects that are none any more are gone from the model; their payloads.  `lsn`: of its commit.
+  std::vector<std::uint64_t> ended_beside(unsigned lane, lsn_t lsn);
+
   [[nodiscard]] const store_model& model() const noexcept { return model_; }
+  [[nodiscard]] std::byte* base() noexcept { return process_->base(); }
   [[nodiscard]] engines::engine& engine() noexcept { return process_->engine(); }
   [[nodiscard]] std::uint64_t pages_of(std::uint32_t number);
 

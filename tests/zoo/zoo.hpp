@@ -65,6 +65,7 @@ std::span<const entry> transaction_entries();  // B: transactions and logs
 std::span<const entry> log_entries();          // B: rings, records, checkpoints
 std::span<const entry> allocator_entries();    // C: allocators
 std::span<const entry> collector_entries();    // C: garbage collectors, ownership of blocks
+std::span<const entry> collection_entries();   // F: a collector of one store beside transactions
 std::span<const entry> counting_entries();     // C: reference counts, weak pointers
 std::span<const entry> concurrency_entries();  // D: threads, processes
 std::span<const entry> structure_entries();    // D: what threads leave behind, structures of several words

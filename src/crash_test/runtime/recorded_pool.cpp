@@ -143,6 +143,8 @@ class recorded_engine final : public engine {
   status add_feature(std::uint32_t bits) noexcept override { return inner_->add_feature(bits); }
   status add_compatible_feature(std::uint32_t bits) noexcept override { return inner_->add_compatible_feature(bits); }
   void count_references(tx::reference_log* log) noexcept override { inner_->count_references(log); }
+  void watch_changes(tx::change_watch* watch) noexcept override { inner_->watch_changes(watch); }
+  void order_turns() noexcept override { inner_->order_turns(); }
   std::optional<std::uint32_t> attached_end(unsigned lane) noexcept override { return inner_->attached_end(lane); }
   [[nodiscard]] std::uint64_t turns_of(unsigned lane) const noexcept override { return inner_->turns_of(lane); }
   result<std::uint64_t> reference_rings() noexcept override { return inner_->reference_rings(); }

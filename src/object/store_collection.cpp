@@ -1,0 +1,366 @@
+#include "object/store_collection.hpp"
+
+#include <algorithm>
+#include <bit>
+#include <cstddef>
+#include <cstring>
+#include <mutex>
+#include <new>
+#include <utility>
+
+#include "space/space.hpp"
+
+namespace nvm::object {
+
+namespace {
+constexpr std::uint64_t header_bytes = sizeof(layout::object_header);
+constexpr unsigned pages_at_once = 64;  // of a survey
+}  // namespace
+
+std::uint64_t pages_of(const open_store& store) noexcept { return store.pages_now(); }
+
+// What is left of a slice.
+class store_collection::budget {
+ public:
+  budget(collection_host& host, const collection_slice& s) noexcept
+      : host_{host},
+        slice_{s},
+        until_{s.ns_max == ~std::uint64_t{0} ? s.ns_max : host.now_ns() + s.ns_max},
+        objects_{s.objects_max} {}
+  void spend(unsigned objects) noexcept { objects_ -= std::min(objects, objects_); }
+  [[nodiscard]] bool over() const noexcept {
+    // relaxed: a hint.
+    if (slice_.wanted_back != nullptr && slice_.wanted_back->load(std::memory_order_relaxed) != 0) return true;
+    return objects_ == 0 || (until_ != ~std::uint64_t{0} && host_.now_ns() >= until_);
+  }
+  [[nodiscard]] const collection_slice& slice() const noexcept { return slice_; }
+
+ private:
+  collection_host& host_;
+  const collection_slice& slice_;
+  const std::uint64_t until_;
+  unsigned objects_;
+};
+
+// ---- life -----------------------------------------------------------------------------------------------------------
+
+status store_collection::begin(open_store& store, with who, bool look_only) noexcept try {
+  store_ = &store;
+  who_ = who;
+  look_only_ = look_only;
+  const std::unique_lock growing{store.growing, std::try_to_lock};
+  if (!growing) return fail(errc::busy, "store %u is growing", store.number());
+  const geometry g = host_.geometry();
+  const auto clusters = clusters_of(base_, g, g.page_offset(store.page()));
+  if (!clusters) return clusters.error();
+  if (who == with::transactions) {
+    watch_.add(told_, store, *clusters, plans_.some_packed());
+    phase_ = phase::beginning;
+    see_who_is_open();
+  } else {
+    objects_.begin(*clusters);
+    phase_ = phase::survey;
+  }
+  return {};
+} catch (const std::bad_alloc&) {
+  stop();
+  return fail(errc::no_memory, "no volatile memory to collect a store");
+}
+
+void store_collection::stop() noexcept {
+  if (phase_ == phase::idle || planted(plant::collected_after_attach)) return;
+  watch_.remove(told_);
+  phase_ = phase::over;
+}
+
+store_collection::state store_collection::end_by(state s) noexcept {
+  watch_.remove(told_);
+  phase_ = phase::over;
+  end_ = s;
+  return s;
+}
+store_collection::state store_collection::fail_by(errc why) noexcept {
+  why_ = why;
+  return end_by(state::failed);
+}
+
+store_collection::state store_collection::step(const collection_slice& slice) noexcept try {
+  budget left{host_, slice};
+  for (;;) {
+    const state s = advance(left);
+    if (s != state::goes_on || left.over()) return s;
+  }
+} catch (const std::bad_alloc&) {
+  return fail_by(fail(errc::no_memory, "no volatile memory to collect a store"));
+}
+
+store_collection::state store_collection::advance(budget& left) {
+  switch (phase_) {
+    case phase::beginning: {
+      if (!all_have_left()) return state::waits;
+      const std::unique_lock growing{store_->growing, std::try_to_lock};
+      if (!growing) return state::waits;
+      const geometry g = host_.geometry();
+      const auto clusters = clusters_of(base_, g, g.page_offset(store_->page()));
+      if (!clusters) return fail_by(clusters.error());
+      watch_.again(told_, *clusters);
+      objects_.begin(*clusters);
+      phase_ = phase::survey;
+      return state::goes_on;
+    }
+    case phase::survey:
+      return survey(left);
+    case phase::mark:
+      return mark(left);
+    case phase::ending:
+      return end_marking();
+    case phase::free:
+      left.spend(left.slice().frees_max);
+      return free_some(left.slice());
+    case phase::idle:
+    case phase::over:
+      return end_;
+  }
+  return end_;
+}
+
+// ---- who is open ----------------------------------------------------------------------------------------------------
+
+void store_collection::see_who_is_open() {
+  turns_.assign(host_.lanes(), 0);
+  host_.order_turns();
+  for (unsigned i = 0; i < turns_.size(); ++i) {
+    const std::uint64_t turns = host_.turns_of(i);
+    turns_[i] = (turns & 1) != 0 ? turns : 0;
+  }
+  barriers_ = host_.any_barriers();
+}
+bool store_collection::all_have_left() noexcept {
+  bool all = true;
+  for (unsigned i = 0; i < turns_.size(); ++i) {
+    if (turns_[i] != 0 && host_.turns_of(i) != turns_[i]) turns_[i] = 0;
+    all = all && turns_[i] == 0;
+  }
+  barriers_ = barriers_ && host_.any_barriers();
+  return all && !barriers_;
+}
+
+// ---- looking --------------------------------------------------------------------------------------------------------
+
+store_collection::state store_collection::survey(budget& left) {
+  const std::unique_lock growing{store_->growing, std::try_to_lock};
+  if (!growing) return state::waits;
+  const auto done = objects_.survey(pages_at_once, [&](std::uint64_t page) {
+    return who_ == with::nobody || store_->cluster_with(page).has_value();
+  });
+  left.spend(pages_at_once);
+  if (!done) return fail_by(done.error());
+  if (!*done) return state::goes_on;
+  sums_.objects = objects_.objects();
+  phase_ = phase::mark;
+  mark_roots();
+  return state::goes_on;
+}
+
+void store_collection::mark_roots() {
+  const geometry g = host_.geometry();
+  const std::uint64_t root =
+      load_word(base_, cluster_word_at(g, store_->page(), offsetof(layout::cluster_header, root))) & checked_mask;
+  if (root != 0) reach(root);
+  host_.each_held([this](std::uint64_t payload) { reach(payload); });
+}
+
+// False: what was told is lost.
+bool store_collection::mark_told() {
+  if (who_ == with::nobody) return true;
+  if (!watch_.take(told_, taken_)) return false;
+  for (const told_places::place& p : taken_) {
+    found_object o;
+    if (!p.freed) {
+      reach(p.offset);
+    } else if (objects_.find(p.offset, o) && o.header == p.offset) {
+      objects_.remove(o);
+    }
+  }
+  return true;
+}
+
+store_collection::state store_collection::mark(budget& left) {
+  const std::unique_lock growing{store_->growing, std::try_to_lock};
+  if (!growing) return state::waits;
+  for (unsigned turns = 0; turns < turns_between; ++turns) {
+    if (stack_.empty() && !take_up_left_over()) {
+      if (!mark_told()) return fail_by(errc::no_memory);
+      if (!stack_.empty()) continue;
+      if (who_ == with::transactions) see_who_is_open();
+      phase_ = phase::ending;
+      return state::goes_on;
+    }
+    const grey g = stack_.back();
+    stack_.pop_back();
+    follow(g);
+    left.spend(1);
+  }
+  return state::goes_on;
+}
+
+// Objects may have been told of since, which may be told by who has left now, or held.
+store_collection::state store_collection::end_marking() {
+  if (who_ == with::transactions) {
+    const bool left = all_have_left() || planted(plant::garbage_still_known);
+    if (left) host_.each_held([this](std::uint64_t payload) { reach(payload); });
+    if (!mark_told()) return fail_by(errc::no_memory);
+    if (!stack_.empty()) phase_ = phase::mark;
+    if (!stack_.empty()) return state::goes_on;
+    if (!left) return state::waits;
+  }
+  if (!undescribed_.empty()) return end_by(state::refused);
+  phase_ = phase::free;
+  return state::goes_on;
+}
+
+void store_collection::reach(std::uint64_t offset) {
+  found_object o;
+  if (objects_.find(offset, o) && objects_.mark(o)) push(o);
+}
+void store_collection::push(const found_object& o) {
+  if (stack_.size() < stack_max) return stack_.push_back({o, 0});
+  if (left_over_.empty()) left_over_.assign(objects_.words(), 0);
+  left_over_[o.mark.word()] |= std::uint64_t{1} << o.mark.bit();
+}
+bool store_collection::take_up_left_over() {
+  if (left_over_.empty()) return false;
+  for (std::uint64_t w = 0; w < left_over_.size() && stack_.size() < stack_max / 2; ++w) {
+    for (std::uint64_t& left = left_over_[w]; left != 0; left &= left - 1) {
+      stack_.push_back({objects_.object_of({w, static_cast<unsigned>(std::countr_zero(left))}), 0});
+    }
+  }
+  if (stack_.empty()) left_over_.clear();
+  return !stack_.empty();
+}
+
+// False: the header says nothing that can be believed.
+bool store_collection::contents_of(const found_object& o, contents& out) const noexcept {
+  const std::uint64_t room = objects_.room_of(o);
+  if (room <= header_bytes) return false;
+  const std::byte* const at = base_ + o.header;
+  const std::uint64_t words[2] = {read_in_use(at), read_in_use(at + 8)};
+  layout::object_header h;
+  std::memcpy(&h, words, sizeof h);
+  const std::uint64_t size = layout::object_size(h);
+  const auto a = layout::alignment_of(h, o.header);
+  if (!layout::object_header_holds(h, o.header) || size > room - header_bytes || !a || a->gap > room ||
+      size - a->padding() > room - a->gap) {
+    return false;
+  }
+  out = {o.header + a->gap, size - a->padding(), h.type};
+  return true;
+}
+
+void store_collection::follow(const grey& g) {
+  const std::uint64_t end = g.object.header + objects_.room_of(g.object);
+  contents c{};
+  if (!contents_of(g.object, c)) {
+    // It is being changed, or is none any more: whatever stands there.
+    for (std::uint64_t at = g.object.header; at + 8 <= end; at += 8) value(read_in_use(base_ + at));
+    return;
+  }
+  if (g.from == 0) {
+    ++sums_.reachable_objects;
+    sums_.reachable_bytes += c.bytes;
+    sums_.reachable_room += objects_.room_of(g.object);
+  }
+  const pointer_plan* const plan = plans_.known(c.type);
+  if (plan == nullptr && !layout::is_type_of_library(c.type)) ++undescribed_[c.type];
+  if (plan == nullptr) return;
+  const std::uint64_t to = std::min(c.bytes, g.from + segment_bytes);
+  if (to < c.bytes) stack_.push_back({g.object, to});
+  if (who_ == with::nobody || !plan->asks_object()) {
+    plan->each_in(base_ + c.at, c.bytes, g.from, to, [&](const pointer_word& w) {
+      if (w.kind != layout::field_kind::pointer && w.kind != layout::field_kind::weak_pointer) return;
+      if (w.at >= g.from || g.from == 0) value(read_in_use(base_ + c.at + w.at));
+    });
+  } else {
+    // What says which words are pointers may be changing, and be put back, while these stay.
+    const std::uint64_t step = plan->aligned() ? 8 : 1;
+    for (std::uint64_t at = g.from; at + 8 <= to; at += step) value(read_in_use(base_ + c.at + at));
+  }
+  // A transaction may have made it shorter, and put that back.
+  if (to == c.bytes && who_ == with::transactions) {
+    for (std::uint64_t at = round_down(c.at + to, 8); at + 8 <= end; at += 8) value(read_in_use(base_ + at));
+  }
+}
+void store_collection::value(std::uint64_t v) {
+  const std::uint64_t offset = v - reinterpret_cast<std::uintptr_t>(base_);
+  if (v == 0 || offset >= address_bytes_) return;
+  found_object o;
+  if (!objects_.find(offset, o)) {
+    ++sums_.stray_pointers;
+  } else if (objects_.mark(o)) {
+    push(o);
+  }
+}
+
+// ---- freeing --------------------------------------------------------------------------------------------------------
+
+store_collection::state store_collection::free_some(const collection_slice& slice) {
+  if (!mark_told()) return fail_by(errc::no_memory);
+  if (!stack_.empty()) {
+    phase_ = phase::mark;
+    return state::goes_on;
+  }
+  garbage_.clear();
+  std::uint64_t next = sweep_;
+  objects_.unmarked(next, slice.frees_max, garbage_);
+  if (garbage_.empty()) return end_by(state::done);
+  std::uint64_t bytes = 0;
+  std::uint64_t damaged = 0;
+  std::erase_if(garbage_, [&](const found_object& o) {
+    contents c{};
+    const bool whole = contents_of(o, c);
+    damaged += whole ? 0 : 1;
+    if (!whole || layout::is_type_of_library(c.type)) return true;
+    bytes += c.bytes;
+    return false;
+  });
+  std::uint64_t freed = garbage_.size();
+  if (look_only_) {
+    for (const found_object& o : garbage_) looked_at_.push_back(o.header);
+  } else if (!garbage_.empty()) {
+    const auto t = host_.begin();
+    if (!t) return state::waits;
+    std::vector<tx::hook> none;
+    // Where nobody watches nothing would be asked.
+    if (who_ == with::transactions) watch_.frees_garbage((*t)->lane());
+    bool free_now = true;
+    {
+      // Who frees one of them itself does so before this, and was told of, or finds it being freed.
+      const store_watch::silence nobody_tells{watch_, told_};
+      free_now = nobody_tells.nothing_new();
+      for (const found_object& o : garbage_) {
+        if (free_now && !(*t)->release(o.header + header_bytes)) --freed;
+      }
+    }
+    errc why = errc::ok;
+    if (free_now) {
+      const auto lsn = (*t)->commit(none);
+      if (lsn) last_lsn_ = std::max(last_lsn_, *lsn);
+      if (!lsn) why = lsn.error();
+    } else {
+      (*t)->abort(none);
+    }
+    host_.ended();
+    if (why != errc::ok) return fail_by(why);
+    if (!free_now) return state::goes_on;
+    sums_.freed_objects += freed;
+    sums_.freed_bytes += bytes;
+    ++sums_.transactions;
+  }
+  sums_.garbage_objects += garbage_.size();
+  sums_.garbage_bytes += bytes;
+  sums_.damaged += damaged;
+  sweep_ = next;
+  return state::goes_on;
+}
+
+}  // namespace nvm::object

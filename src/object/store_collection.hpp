@@ -1,0 +1,192 @@
+// Collection of one attached store from its own root, beside transactions (HEAPO, section II-D: the local collection; a
+// detached store is collected by the same, with nobody beside it).
+//
+// In small steps, which any thread makes, one at a time.  What is found to be garbage is freed by transactions of the
+// collection's own, on lanes of their own, so that nothing about crashes is the collection's: marks are volatile.
+//
+// Contract.  A volatile pointer is good until the transaction ends in which it was read, or while the object is held.
+// What leads into a store from elsewhere keeps nothing.  Stores to its objects are announced.
+//
+/// The order of things:
+///   1. watch      from here on each transaction that ends tells what it has changed and what it was, which objects it
+///                 allocated and freed (tx/change_watch.hpp)
+///   2. wait       until all that were open have ended: all others tell
+///   3. survey     allocation words are copied: these objects may become garbage.  Who is freed from here on is told,
+///                 and taken out; what those hold that came later is told
+///   4. mark       from the root, held objects, and all that is told
+///   5. wait       until all that were open after the last mark have ended.  Told something new: 4
+///   6. free       what has no mark
+///
+/// Nothing that somebody can reach is freed.  Let H be what is in the store at the end of 3, without the changes of
+/// open transactions.
+///   - What H's root leads to gets a mark.  A word that is read in 4 says what it says in H, or somebody has changed it
+///     since; the first who did tells what it was in H, and has ended before 6.
+///   - What H's root does not lead to, but a transaction knew that was open then, is reached by others only if it
+///     stores a pointer, which it tells; and by itself only until it ends, before 6.
+///   - What was not in the survey told everything that it ever held, and is not freed.
+///   - A transaction that begins later learns of objects from what it reads, which is one of these.
+//
+// Weak pointers keep objects here.
+//
+// Threads: one at a time; the store stays attached.  step() holds open_store::growing while it looks at pages, so that
+// none leaves the store, and comes back at once if somebody else holds it.  It waits for nobody.
+#pragma once
+
+#include <array>
+#include <atomic>
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <vector>
+
+#include "object/pointer_walk.hpp"
+#include "object/store_objects.hpp"
+#include "object/store_watch.hpp"
+#include "tx/face.hpp"
+
+namespace nvm::object {
+
+// Pages that an attached store has.
+[[nodiscard]] std::uint64_t pages_of(const open_store& store) noexcept;
+
+// The pool that it is done in.
+class collection_host {
+ public:
+  [[nodiscard]] virtual std::byte* base() noexcept = 0;
+  [[nodiscard]] virtual nvm::geometry geometry() noexcept = 0;
+  // A transaction beside any that the thread has open; and after its end.
+  [[nodiscard]] virtual result<tx::open_transaction*> begin() noexcept = 0;
+  virtual void ended() noexcept {}
+  // engine::turns_of(), of each lane; and whether a barrier transaction is inside, which need not have one.
+  [[nodiscard]] virtual unsigned lanes() noexcept = 0;
+  [[nodiscard]] virtual std::uint64_t turns_of(unsigned lane) noexcept = 0;
+  [[nodiscard]] virtual bool any_barriers() noexcept = 0;
+  virtual void order_turns() noexcept = 0;
+  // Calls visit(payload) for each object that the program holds, or that others are about to free.
+  virtual void each_held(const std::function<void(std::uint64_t payload)>& visit) = 0;
+  [[nodiscard]] virtual std::uint64_t now_ns() noexcept = 0;
+
+ protected:
+  ~collection_host() = default;
+};
+
+// How much of it is done at once.
+struct collection_slice {
+  std::uint64_t ns_max = ~std::uint64_t{0};
+  unsigned objects_max = ~0U;                          // looked at
+  unsigned frees_max = 256;                            // of one transaction
+  const std::atomic<unsigned>* wanted_back = nullptr;  // not 0: somebody waits
+};
+
+struct collection_sums {
+  std::uint64_t objects = 0;  // of the survey
+  std::uint64_t reachable_objects = 0, reachable_bytes = 0;
+  std::uint64_t reachable_room = 0;  // whole slots and pages
+  std::uint64_t garbage_objects = 0, garbage_bytes = 0;
+  std::uint64_t freed_objects = 0, freed_bytes = 0;
+  std::uint64_t transactions = 0;
+  std::uint64_t stray_pointers = 0;  // into the store, to no object of the survey
+  std::uint64_t damaged = 0;         // garbage whose header fails its check: left alone
+};
+
+class store_collection {
+ public:
+  enum class state : std::uint8_t {
+    goes_on,  // there is more to do
+    waits,    // for transactions of others to end, or for a lock
+    done,
+    refused,  // an object of a type that nobody describes can be reached: undescribed()
+    failed    // what it was told is lost, or why() says it
+  };
+  enum class with : std::uint8_t { transactions, nobody };
+
+  store_collection(collection_host& host, store_watch& watch, pointer_plans plans) noexcept
+      : host_{host},
+        watch_{watch},
+        plans_{std::move(plans)},
+        base_{host.base()},
+        address_bytes_{host.geometry().address_bytes()},
+        objects_{base_, host.geometry()} {}
+  ~store_collection() { stop(); }
+  store_collection(const store_collection&) = delete;
+  store_collection& operator=(const store_collection&) = delete;
+
+  // Step 1; `page` is that of the store.  With nobody: no transaction is open that could know the store, and none
+  // learns of it before stop().  `look_only`: nothing is freed.  errc::corrupt, no_memory, busy: somebody changes its
+  // clusters.
+  [[nodiscard]] status begin(open_store& store, with who, bool look_only = false) noexcept;
+  // After done, refused or failed it has no effect.
+  [[nodiscard]] state step(const collection_slice& slice) noexcept;
+  // Its marks mean nothing from here on: somebody attaches the store that it had alone, or it is given up.
+  void stop() noexcept;
+
+  [[nodiscard]] const collection_sums& sums() const noexcept { return sums_; }
+  // Types and numbers of objects.
+  [[nodiscard]] const std::map<std::uint32_t, std::uint64_t>& undescribed() const noexcept { return undescribed_; }
+  [[nodiscard]] errc why() const noexcept { return why_; }
+  // Garbage that was found and looked at only, in the order of addresses.
+  [[nodiscard]] const std::vector<std::uint64_t>& garbage_headers() const noexcept { return looked_at_; }
+  // Newest commit of its own; 0: none.
+  [[nodiscard]] lsn_t last_lsn() const noexcept { return last_lsn_; }
+
+ private:
+  enum class phase : std::uint8_t { idle, beginning, survey, mark, ending, free, over };
+  static constexpr std::size_t stack_max = std::size_t{1} << 16;
+  static constexpr std::uint64_t segment_bytes = 16384;  // of an object that are followed at once
+  static constexpr unsigned turns_between = 16;          // looks at the clock
+  struct grey {
+    found_object object;
+    std::uint64_t from;
+  };
+  class budget;
+
+  [[nodiscard]] state advance(budget& left);
+  [[nodiscard]] state survey(budget& left);
+  [[nodiscard]] state mark(budget& left);
+  [[nodiscard]] state end_marking();
+  [[nodiscard]] state free_some(const collection_slice& slice);
+  [[nodiscard]] state end_by(state s) noexcept;
+  [[nodiscard]] state fail_by(errc why) noexcept;
+
+  void see_who_is_open();
+  [[nodiscard]] bool all_have_left() noexcept;
+  [[nodiscard]] bool mark_told();
+  void mark_roots();
+  void reach(std::uint64_t offset);
+  void push(const found_object& o);
+  [[nodiscard]] bool take_up_left_over();
+  void follow(const grey& g);
+  void value(std::uint64_t v);
+  struct contents {
+    std::uint64_t at, bytes;
+    std::uint32_t type;
+  };
+  [[nodiscard]] bool contents_of(const found_object& o, contents& out) const noexcept;
+
+  collection_host& host_;
+  store_watch& watch_;
+  const pointer_plans plans_;
+  const std::byte* const base_;
+  const std::uint64_t address_bytes_;
+  store_objects objects_;
+  open_store* store_ = nullptr;
+  with who_ = with::transactions;
+  bool look_only_ = false;
+  phase phase_ = phase::idle;
+  state end_ = state::done;
+  told_places told_;
+  std::vector<told_places::place> taken_;
+  std::vector<std::uint64_t> turns_;  // of lanes that are waited for; 0: not
+  bool barriers_ = false;             // waited for
+  std::vector<grey> stack_;
+  std::vector<std::uint64_t> left_over_;  // bits as of marks; empty: none
+  std::uint64_t sweep_ = 0;               // word
+  std::vector<found_object> garbage_;
+  std::vector<std::uint64_t> looked_at_;
+  std::map<std::uint32_t, std::uint64_t> undescribed_;
+  collection_sums sums_;
+  errc why_ = errc::ok;
+  lsn_t last_lsn_ = 0;
+};
+
+}  // namespace nvm::object
