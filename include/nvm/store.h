@@ -171,6 +171,73 @@ NVM_API nvm_store_ref nvm_store_ref_of(const void *object);
  * number), or has no object there (NVM_E_BAD_POINTER). */
 NVM_API void *nvm_store_at(NVM_POOL *pool, nvm_store_ref ref);
 
+/* ---- garbage ----------------------------------------------------------------------------------------------------- */
+
+/* Objects of a store that neither its root nor a held object (nvm_hold) leads to, by pointers of described types
+ * (docs/gc.md), are garbage.  Collections free it, a store at a time (HEAPO, section II-D).
+ *
+ * The program promises: a volatile pointer to an object is good until the transaction ends in which it was read, or
+ * while the object is held; stores to objects are announced; what leads into a store from elsewhere, a nvm_store_ref
+ * too, keeps nothing.  A store without a root is left alone.  Weak pointers keep objects here. */
+enum nvm_store_collections {
+  NVM_STORES_COLLECT_NOTHING = 1,
+  /* Attached stores, in the thread that allocates, a fraction of a millisecond at a time: when a request makes a store
+   * grow that has grown by half since its last collection, or finds no room (it fails; room comes with the next
+   * transactions).  It waits for no other transaction, and frees what none that was open can know. */
+  NVM_STORES_COLLECT_LOCALLY = 2,
+  /* Stores that nobody has attached and that were changed since their last collection, by a thread of the library, if
+   * the machine has time, in slices of less than a millisecond, with 2 % of a processor.  An attach ends it at once. */
+  NVM_STORES_COLLECT_DETACHED = 4
+};
+
+typedef struct nvm_store_gc_options {
+  uint32_t dry_run; /* 1: garbage is counted, nothing freed; a pool or store open read-only will do */
+  uint32_t reserved0;
+  uint64_t reserved[3];
+} nvm_store_gc_options;
+typedef struct nvm_store_gc_report {
+  uint64_t objects; /* looked at */
+  uint64_t reachable_objects, reachable_bytes;
+  uint64_t garbage_objects, garbage_bytes; /* as asked for */
+  uint64_t freed_objects, freed_bytes;
+  uint64_t transactions;   /* that freed them, each durable or undone */
+  uint64_t stray_pointers; /* into the store, to no object */
+  uint64_t ns;
+  uint64_t reserved[6];
+} nvm_store_gc_report;
+/* Collects one store now, attached or not, beside transactions of other threads; this thread has none.  On return what
+ * was freed is durable; a crash meanwhile leaves a part of the garbage.  NVM_E_NOT_FOUND; NVM_E_SYSTEM with errno EACCES:
+ * its rights do not allow it; NVM_E_TYPE_MISMATCH: an object of a type that nobody described can be reached;
+ * NVM_E_BUSY: a transaction that was open has not ended for a second, or the store is being collected by another thread;
+ * NVM_E_INVALID: the pool counts references, or the store has no root, or key-value stores of its own
+ * (nvm/store_kv.h); NVM_E_CORRUPT; NVM_E_NO_MEMORY.  Costs a look at
+ * each object, and 80 bytes of memory for each page. */
+NVM_API int nvm_store_gc(NVM_POOL *pool, const char *name, const nvm_store_gc_options *options,
+                         nvm_store_gc_report *report);
+
+/* Collections of one kind since the pool was opened. */
+typedef struct nvm_collection_counts {
+  uint64_t begun;
+  uint64_t finished;    /* everything that was garbage has been freed */
+  uint64_t interrupted; /* by an attach, a detach, or another call about the store */
+  uint64_t given_up;    /* too much changed meanwhile, no memory, damage, or the pool failed */
+  uint64_t refused; /* an object of a type that nobody described can be reached: not tried again while it is attached */
+  uint64_t garbage_objects, garbage_bytes;
+  uint64_t freed_objects, freed_bytes;
+  uint64_t slices;
+  uint64_t ns;         /* spent in them */
+  uint64_t longest_ns; /* one slice */
+  uint64_t reserved[4];
+} nvm_collection_counts;
+typedef struct nvm_collection_statistics {
+  nvm_collection_counts local;    /* of attached stores */
+  nvm_collection_counts detached; /* of others */
+  uint64_t rounds;                /* over detached stores */
+  uint64_t rounds_put_off;        /* since the machine was busy */
+  uint64_t reserved[6];
+} nvm_collection_statistics;
+NVM_API int nvm_stores_get_collections(NVM_POOL *pool, nvm_collection_statistics *out);
+
 /* ---- the stores of a pool ---------------------------------------------------------------------------------------- */
 
 enum nvm_store_protection {
@@ -182,9 +249,16 @@ enum nvm_store_protection {
 typedef struct nvm_stores_options {
   uint32_t protection; /* enum nvm_store_protection, of this process */
   uint32_t burst;      /* names that a container of the trie takes: 2 to 255; 0: 35.  Of a pool without a catalogue */
-  uint64_t reserved[6];
+  uint32_t collect;    /* enum nvm_store_collections, of this process; 0: as it is */
+  uint32_t collect_grown;     /* percent by which a store may grow before it is collected locally; 0: 50 */
+  uint32_t collect_period_ms; /* from one round over detached stores to the next; 0: 5000 */
+  uint32_t collect_load;      /* percent of all processors that may be busy while detached stores are collected,
+                                 by the system's load average of a minute; 0: 50 */
+  uint64_t reserved[4];
 } nvm_stores_options;
-/* NVM_E_EXISTS: `burst` is set, and the pool has a catalogue already. */
+/* NVM_E_EXISTS: `burst` is set, and the pool has a catalogue already.  NVM_E_INVALID: `collect` in a pool that counts
+ * references (nvm_pool_options.collect).  NVM_E_READ_ONLY: `collect` in a pool that is open read-only.  NVM_E_SYSTEM: no
+ * thread for detached stores. */
 NVM_API int nvm_stores_configure(NVM_POOL *pool, const nvm_stores_options *options);
 
 typedef struct nvm_stores_statistics {

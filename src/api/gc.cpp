@@ -47,8 +47,8 @@ class collection {
 
   // May throw std::bad_alloc.
   [[nodiscard]] status run() {
-    if (status s = admit(); !s) return s;
     const all_pages_open stores{pool_};
+    if (status s = admit(); !s) return s;
     if (pool_->references != nullptr && options_.dry_run == 0) {
       // Records that wait, of what is freed by the way they say, would be about others' objects afterwards.
       if (status s = pool_->references->counts().settle(object::references::how::at_rest); !s) return s;
@@ -455,6 +455,9 @@ int nvm_drop(const void* p) {
   const nvm::platform::in_call here;
   NVM_POOL* const pool = nvm_pool_of(p);
   // Where p is the payload itself there is nothing to look for; the program may even have freed it.
+  if (pool != nullptr && pool->file->ours()) {
+    api::tell_dropped(pool, reinterpret_cast<std::uintptr_t>(p) - reinterpret_cast<std::uintptr_t>(pool->base()));
+  }
   if (pool != nullptr && pool->file->ours() &&
       pool->held.take(reinterpret_cast<std::uintptr_t>(p) - reinterpret_cast<std::uintptr_t>(pool->base())))
     return 0;

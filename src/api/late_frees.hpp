@@ -70,6 +70,12 @@ class late_frees {
     count_.store(kept, std::memory_order_relaxed);
     return taken;
   }
+  // Calls visit(payload) for each that waits: whatever leads there, it is somebody else's to free.
+  template <class Visit>
+  void each(Visit&& visit) {
+    const std::lock_guard guard{lock_};
+    for (const object& o : waiting_) visit(o.payload);
+  }
   // The transaction did not commit.
   void put_back(std::vector<object>&& objects) noexcept {
     const std::lock_guard guard{lock_};

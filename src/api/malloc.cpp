@@ -10,6 +10,7 @@
 
 #include "api/fork.hpp"
 #include "api/misuse.hpp"
+#include "api/object_stores.hpp"
 #include "api/pool_object.hpp"
 #include "nvm/malloc.h"
 #include "object/static_registry.hpp"
@@ -78,7 +79,9 @@ status free_later(NVM_POOL* pool, void* memory) noexcept try {
   if (status s = pool->file->usable(); !s) return s;
   if (pool->file->read_only()) return fail(errc::read_only, "%s is open read-only", pool->file->path());
   if (nvm_size_of(pool, memory) == 0) return static_cast<errc>(nvm_errno());
-  pool->late.leave(*pool->engine, static_cast<std::uint64_t>(static_cast<std::byte*>(memory) - pool->base()));
+  const auto payload = static_cast<std::uint64_t>(static_cast<std::byte*>(memory) - pool->base());
+  tell_dropped(pool, payload);
+  pool->late.leave(*pool->engine, payload);
   if (pool->late.waiting() > late_frees_waiting_max) free_some_late(pool);
   return {};
 } catch (const std::bad_alloc&) {

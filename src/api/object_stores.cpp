@@ -94,6 +94,7 @@ status object_stores::start() {
                                                   pool_->file->read_only() ? page_access::read : page_access::all);
     keeper_.guard = guard_.get();
   }
+  collector_ = std::make_unique<store_collector>(pool_, *this);
   side_ = *side;
   side_->keep_with(&keeper_);
   protect_all();
@@ -107,11 +108,14 @@ void object_stores::end(NVM_POOL* pool, bool exiting) noexcept {
     all = pool->object_stores;
   }
   if (all == nullptr) return;
+  all->collector_->stop();
   const taking taken{all->lock_};
   if (all->side_ == nullptr) return;
+  all->end_detached();
   if (!exiting) {
     for (auto& [name, s] : all->attached_) {
       engines::left_open left;
+      all->collector_->end_local(*s);
       (void)all->side_->detach(*s->of, left);  // nothing is open that could keep it
       s->of = nullptr;
       s->times = 0;
@@ -207,7 +211,7 @@ status make_key_values(nvm_store& s, std::uint32_t type, std::uint64_t bytes,
   });
 }
 
-all_pages_open::all_pages_open(NVM_POOL* pool) noexcept {
+all_pages_open::all_pages_open(NVM_POOL* pool) noexcept : rest_{pool} {
   {
     const std::lock_guard guard{pool->object_stores_lock};
     of_ = pool->object_stores;
@@ -292,6 +296,9 @@ result<nvm_store*> object_stores::attach_page(std::string_view name, std::uint64
   s.page = page;
   s.read_only = read_only;
   s.times = 1;
+  s.collector = collector_.get();
+  s.local.pages_seen = object::pages_of(*s.of);
+  if (!read_only) has_changed(page);
   return &s;
 }
 
@@ -362,8 +369,11 @@ status object_stores::detach_shut(nvm_store& s) {
   }
   closing_.reserve(closing_.size() + 1);
   closing after{s.page, {}, {}};
+  collector_->end_local(s);
   if (status done = side_->detach(*s.of, after.left); !done) return done;
   refer(s.page, false);
+  // Rounds that passed meanwhile have left it alone.
+  if (!s.read_only) has_changed(s.page);
   s.times = 0;
   s.of = nullptr;
   numbers_.erase(s.number);
@@ -469,9 +479,12 @@ status object_stores::configure(const nvm_stores_options& o) {
     if (status s = find_catalogue(wanted_catalogue::made, o.burst, &lsn); !s) return s;
     if (status s = wait(lsn); !s) return s;
   }
+  if (status s = collector_->configure(o); !s) return s;
   if (o.protection == NVM_STORES_AS_THEY_ARE || guard_ == nullptr) return {};
   const bool on = o.protection == NVM_STORES_PROTECTED;
   if (on == (keeper_.guard != nullptr)) return {};
+  interrupt_detached(collected_.page);
+  close_what_has_ended();
   if (!attached_.empty() || !closing_.empty())
     return fail(errc::busy, "%s: stores are attached, or have been and are still waited for", path());
   if (on) {

@@ -22,6 +22,7 @@
 #include <vector>
 
 #include "api/pool_object.hpp"
+#include "api/store_collector.hpp"
 #include "engine/store_side.hpp"
 #include "nvm/store.h"
 #include "store/store.hpp"
@@ -48,6 +49,8 @@ struct nvm_store {
   unsigned times = 0;  // attached
   std::string name;
   std::shared_ptr<nvm::api::store_contents> contents{};  // under the lock of object_stores; null: none was asked for
+  nvm::api::store_collector* collector = nullptr;  // constant
+  nvm::api::local_collection local;
 };
 
 namespace nvm::api {
@@ -93,9 +96,27 @@ class pages_keeper final : public engines::store_keeper {
   std::vector<recording*> recordings_;
 };
 
+// Says how many threads wait for it that are called by the program: who holds it for the library alone gives it back.
+class program_lock {
+ public:
+  void lock() noexcept {
+    // relaxed: a hint.
+    callers_.fetch_add(1, std::memory_order_relaxed);
+    lock_.lock();
+    callers_.fetch_sub(1, std::memory_order_relaxed);
+  }
+  void lock_for_library() noexcept { lock_.lock(); }
+  void unlock() noexcept { lock_.unlock(); }
+  [[nodiscard]] const std::atomic<unsigned>& callers() const noexcept { return callers_; }
+
+ private:
+  std::mutex lock_;
+  std::atomic<unsigned> callers_{0};
+};
+
 class object_stores {
  public:
-  using taking = std::unique_lock<std::mutex>;
+  using taking = std::unique_lock<program_lock>;
 
   // Those of a pool; made by the first call.
   [[nodiscard]] static result<object_stores*> of(NVM_POOL* pool) noexcept;
@@ -154,6 +175,22 @@ class object_stores {
     if (guard_ != nullptr) guard_->close_all();
   }
 
+  // ---- garbage (object_stores_garbage.cpp) ----
+
+  [[nodiscard]] store_collector& collector() noexcept { return *collector_; }
+  [[nodiscard]] status collect(const char* name, bool dry_run, nvm_store_gc_report& report);
+  // The thread that collects ends.  Under no lock.
+  static void stop_collecting(NVM_POOL* pool) noexcept;
+  // A slice of work on stores that nobody has attached; false: there is none.
+  [[nodiscard]] bool collect_detached(const object::collection_slice& slice) noexcept;
+  [[nodiscard]] const std::atomic<unsigned>* callers() const noexcept { return &lock_.callers(); }
+  // Between these two nothing of that happens, and no transaction of it is open.
+  void rest() noexcept {
+    resting_.fetch_add(1, std::memory_order_relaxed);
+    const taking slice_is_over{lock_};
+  }
+  void go_on() noexcept { resting_.fetch_sub(1, std::memory_order_relaxed); }
+
   explicit object_stores(NVM_POOL* pool) noexcept : pool_{pool} {}
 
  private:
@@ -207,8 +244,30 @@ class object_stores {
   [[nodiscard]] status take_name(F&& f, std::uint64_t& dying);
   [[nodiscard]] status wait(lsn_t lsn) const noexcept;
 
+  // The store that is being collected while nobody has it attached.
+  struct detached_store {
+    std::uint64_t page = 0;  // 0: there is none
+    open_store* of = nullptr;
+    std::unique_ptr<object::store_collection> runs;
+  };
+  struct named_page {
+    std::string name;
+    std::uint64_t page;
+  };
+  // Under the lock.
+  [[nodiscard]] bool fill_waiting();
+  [[nodiscard]] bool waits_for_transactions(std::uint64_t page) const noexcept;
+  void begin_detached(const named_page& which);
+  void end_detached() noexcept;
+  // Its own to be, from here on: somebody asks for the store.
+  void interrupt_detached(std::uint64_t page) noexcept;
+  void has_changed(std::uint64_t page) noexcept {
+    unchanged_.erase(page);
+    any_changed_ = true;
+  }
+
   NVM_POOL* pool_;
-  std::mutex lock_;
+  program_lock lock_;
   engines::store_side* side_ = nullptr;  // nullptr: the pool is closed
   pages_keeper keeper_;
   std::unique_ptr<stores::page_guard> guard_;  // null: protection is off, or impossible
@@ -220,6 +279,14 @@ class object_stores {
   std::vector<closing> closing_;
   std::set<std::uint64_t> being_dropped_;  // by some thread
   bool drops_left_ = true;                 // there may be some that a process has left
+
+  std::unique_ptr<store_collector> collector_;
+  std::atomic<unsigned> resting_{0};
+  detached_store collected_;
+  std::set<std::uint64_t> unchanged_;  // pages of stores that nobody has attached since their collection
+  bool any_changed_ = true;            // since a round began; at first, for all that this process knows
+  std::vector<named_page> waiting_;    // for this round
+  std::string round_at_;               // the last name that was looked at; empty: no round is on
 };
 
 // errc::system with that errno: what rights do not allow.
@@ -234,6 +301,21 @@ class object_stores {
 [[nodiscard]] status make_key_values(nvm_store& s, std::uint32_t type, std::uint64_t bytes,
                                      const std::function<void(std::uint64_t payload)>& fill);
 
+// The program is about to drop what it held, or frees it without a transaction.
+void tell_dropped(NVM_POOL* pool, std::uint64_t payload) noexcept;
+
+// While one of these lives no transaction of the thread that collects stores is open.
+class no_detached_collection {
+ public:
+  explicit no_detached_collection(NVM_POOL* pool) noexcept;
+  ~no_detached_collection();
+  no_detached_collection(const no_detached_collection&) = delete;
+  no_detached_collection& operator=(const no_detached_collection&) = delete;
+
+ private:
+  std::shared_ptr<object_stores> of_;
+};
+
 // For the length of a walk over all pages of a pool.
 class all_pages_open {
  public:
@@ -243,6 +325,7 @@ class all_pages_open {
   all_pages_open& operator=(const all_pages_open&) = delete;
 
  private:
+  const no_detached_collection rest_;
   std::shared_ptr<object_stores> of_;
 };
 

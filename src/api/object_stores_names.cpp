@@ -75,7 +75,9 @@ result<std::uint64_t> object_stores::page_of(std::string_view name) {
   const auto found = find_name(m, *catalogue_, name);
   if (!found) return found.error();
   if (status s = intact(pool_); !s) return s.error();
-  return *found ? result<std::uint64_t>{**found} : none_of(name);
+  if (!*found) return none_of(name);
+  interrupt_detached(**found);
+  return **found;
 }
 
 nvm_store* object_stores::attached(std::string_view name) noexcept {
@@ -103,7 +105,7 @@ status object_stores::make(const char* name, const nvm_store_options& o, lsn_t& 
   w.quota_bytes = o.quota;
   w.created = static_cast<std::uint64_t>(std::time(nullptr));
   closing page{0, {}, {}};
-  return change(
+  const status done = change(
       [&](open_transaction& t, names_change& names) -> status {
         const auto number = take_number(names, *catalogue_);
         if (!number) return number.error();
@@ -113,6 +115,8 @@ status object_stores::make(const char* name, const nvm_store_options& o, lsn_t& 
         return enter_name(names, *catalogue_, name, *made);
       },
       lsn, &page);
+  if (done) has_changed(page.page);
+  return done;
 }
 status object_stores::create(const char* name, const nvm_store_options& o) {
   if (status s = finish_drops(); !s) return s;

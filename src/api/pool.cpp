@@ -110,6 +110,7 @@ void close_at_exit(pool_file& file) noexcept {
   abandon_barrier_transaction(pool);
   const platform::in_call here;
   if (pool->references != nullptr) pool->references->stop();
+  object_stores::stop_collecting(pool);
   const bool can_stop_others = platform::can_fence_all_threads();
   pool->ending.store(true, std::memory_order_seq_cst);
   if (can_stop_others) platform::fence_all_threads();

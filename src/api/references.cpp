@@ -257,6 +257,7 @@ void tell_wrong_frees(nvm_pool* pool) {
 unsigned open_transactions(nvm_pool* pool) noexcept {
   std::unique_lock<std::mutex> held;
   if (pool->references != nullptr) held = pool->references->hold_thread();
+  const no_detached_collection meanwhile{pool};
   return pool->engine->open_transactions();
 }
 

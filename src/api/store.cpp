@@ -69,7 +69,10 @@ result<void*> allocate(nvm_store* s, std::uint32_t type, std::uint64_t bytes) no
                 s->pool->file->path());
   }
   open_transaction& t = *e->transaction;
+  store_collector* const collector = s->collector->locally() ? s->collector : nullptr;
+  if (collector != nullptr) collector->before_allocation(*s);
   const auto payload = t.allocate_in(*s->of, type, bytes);
+  if (collector != nullptr) collector->after_allocation(*s, payload ? errc::ok : payload.error());
   if (status ok = nvm::api::if_intact(s->pool, payload ? status{} : status{payload.error()}); !ok) {
     t.doom(ok.error());
     return ok.error();
@@ -374,6 +377,29 @@ int nvm_stores_configure(NVM_POOL* pool, const nvm_stores_options* options) {
   const auto what = options->burst != 0 ? api::effects::changes : api::effects::attaches;
   return api::answer(api::on_stores(pool, "nvm_stores_configure()", what,
                                     [&](api::object_stores& all) { return all.configure(*options); }));
+}
+int nvm_store_gc(NVM_POOL* pool, const char* name, const nvm_store_gc_options* options, nvm_store_gc_report* report) {
+  const nvm_store_gc_options o = options == nullptr ? nvm_store_gc_options{} : *options;
+  std::uint64_t reserved = o.reserved0;
+  for (const std::uint64_t r : o.reserved) reserved |= r;
+  if (reserved != 0 || o.dry_run > 1)
+    return api::report(fail(errc::invalid, "a field of nvm_store_gc_options is none that there is"));
+  nvm_store_gc_report unread;
+  nvm_store_gc_report& to = report == nullptr ? unread : *report;
+  to = {};
+  return api::on_named(pool, "nvm_store_gc()", name, api::effects::attaches, [&](api::object_stores& all) {
+    const nvm::status free = api::not_in_transaction(pool, "nvm_store_gc()");
+    return free ? all.collect(name, o.dry_run != 0, to) : free;
+  });
+}
+int nvm_stores_get_collections(NVM_POOL* pool, nvm_collection_statistics* out) {
+  const nvm::platform::in_call here;
+  if (out == nullptr) return api::report(fail(errc::invalid, "the result is NULL"));
+  return api::answer(
+      api::on_stores(pool, "nvm_stores_get_collections()", api::effects::looks, [&](api::object_stores& all) {
+        all.collector().statistics(*out);
+        return nvm::status{};
+      }));
 }
 int nvm_stores_get_statistics(NVM_POOL* pool, nvm_stores_statistics* out) {
   const nvm::platform::in_call here;

@@ -25,9 +25,8 @@ status on_stores_in(nvm_store* store, const char* name, Call&& call) noexcept tr
   const auto contents =
       (*all)->contents_of(*store, [&](engines::store_side& side) { return std::make_shared<stores>(*store, side); });
   if (!contents) return contents.error();
-  // Which a detach and some hundred others may let go.
-  const std::shared_ptr<api::store_contents> stays = *contents;
-  return call(static_cast<stores&>(*stays));
+  // Held until then: a detach and some hundred others may let it go.
+  return call(static_cast<stores&>(**contents));
 } catch (const std::bad_alloc&) {
   return fail(errc::no_memory, "no volatile memory for a key-value store");
 }

@@ -51,8 +51,15 @@ status store_collection::begin(open_store& store, with who, bool look_only) noex
   const std::unique_lock growing{store.growing, std::try_to_lock};
   if (!growing) return fail(errc::busy, "store %u is growing", store.number());
   const geometry g = host_.geometry();
-  const auto clusters = clusters_of(base_, g, g.page_offset(store.page()));
+  const std::uint64_t page = g.page_offset(store.page());
+  const auto clusters = clusters_of(base_, g, page);
   if (!clusters) return clusters.error();
+  // Their nodes and entries have no map, and nothing leads to them from the root.
+  constexpr std::size_t key_values = offsetof(layout::cluster_header, key_values);
+  if ((load_word(base_, page + key_values) & checked_mask) != 0) {
+    return fail(errc::invalid, "store %u has key-value stores of its own, whose objects a collection does not follow",
+                store.number());
+  }
   if (who == with::transactions) {
     watch_.add(told_, store, *clusters, plans_.some_packed());
     phase_ = phase::beginning;

@@ -304,6 +304,9 @@ const row rows[] = {
      [](ground& g) { return nvm_store_chown(g.pool, "spare", UINT32_MAX, UINT32_MAX) == 0; }},
     {"nvm_store_quota", dooms, dooms, "", [](ground& g) { return nvm_store_quota(g.pool, "spare", 1 << 20) == 0; }},
     {"nvm_store_trim", dooms, dooms, "", [](ground& g) { return nvm_store_trim(g.store) >= 0; }},
+    // A store without a root is left alone.
+    {"nvm_store_gc", dooms, dooms, "",
+     [](ground& g) { return nvm_store_gc(g.pool, "spare", nullptr, nullptr) != 0 && nvm_errno() == NVM_E_INVALID; }},
     {"nvm_store_alloc", part, dooms, "before",
      [](ground& g) {
        auto* const p = static_cast<std::uint64_t*>(nvm_store_alloc(g.store, 1, 8));
@@ -580,7 +583,7 @@ constexpr const char* others =
     "nvm_pool_after_fork nvm_pool_set_fork "
     "nvm_store_list nvm_store_names nvm_store_stat nvm_store_attach nvm_store_detach nvm_store_find nvm_store_name "
     "nvm_store_number nvm_store_pool nvm_store_of nvm_store_get_root nvm_store_strdup nvm_store_ref_of nvm_store_at "
-    "nvm_stores_configure nvm_stores_get_statistics "
+    "nvm_stores_configure nvm_stores_get_statistics nvm_stores_get_collections "
     "nvm_tier_get_statistics nvm_tier_refer nvm_tier_pin nvm_tier_unpin nvm_tier_shrink nvm_tier_inspect ";
 
 TEST(faces_of_headers, have_no_call_that_is_not_in_the_table) {

@@ -1,0 +1,204 @@
+// Garbage in the object stores of a pool: collections that are asked for, and those of stores that nobody has attached.
+//
+// Which stores have changed since their last collection this process remembers: all that it has attached for change,
+// and made, since then.  Of what other processes have done it knows nothing, so that each store is collected once after
+// the pool was opened.
+//
+// A store that is collected while nobody has it is attached by the library alone, and has no handle.  Whoever asks for
+// it by its name ends that first.
+#include <algorithm>
+#include <cerrno>
+#include <new>
+#include <utility>
+
+#include "api/object_stores.hpp"
+#include "space/clusters_layout.hpp"
+#include "space/extent_image.hpp"
+
+namespace nvm::api {
+
+using object::store_collection;
+
+namespace {
+constexpr std::size_t names_looked_at = 64;  // in one slice
+// Pages of a store that give what is empty back in less than a slice.
+constexpr std::uint64_t trimmed_pages_max = 1024;
+}  // namespace
+
+no_detached_collection::no_detached_collection(NVM_POOL* pool) noexcept {
+  {
+    const std::lock_guard guard{pool->object_stores_lock};
+    of_ = pool->object_stores;
+  }
+  if (of_ != nullptr) of_->rest();
+}
+no_detached_collection::~no_detached_collection() {
+  if (of_ != nullptr) of_->go_on();
+}
+
+void tell_dropped(NVM_POOL* pool, std::uint64_t payload) noexcept {
+  const std::lock_guard guard{pool->object_stores_lock};
+  if (pool->object_stores != nullptr) pool->object_stores->collector().dropped(payload);
+}
+
+void object_stores::stop_collecting(NVM_POOL* pool) noexcept {
+  std::shared_ptr<object_stores> all;
+  {
+    const std::lock_guard guard{pool->object_stores_lock};
+    all = pool->object_stores;
+  }
+  if (all != nullptr) all->collector_->stop();
+}
+
+// ---- asked for ------------------------------------------------------------------------------------------------------
+
+// The store is attached meanwhile, so that it stays, and its own collections keep away.
+status object_stores::collect(const char* name, bool dry_run, nvm_store_gc_report& report) {
+  if (pool_->file->read_only() && !dry_run) return fail(errc::read_only, "%s is open read-only", path());
+  if (pool_->references != nullptr)
+    return fail(errc::invalid, "%s counts references: its stores cannot be collected", path());
+  if (status s = bring_types(pool_); !s) return s;
+  const auto made = collector_->make(store_collector::types::waited_for);
+  if (!made) return made.error();
+  bool read_only = dry_run;
+  {
+    const taking taken{lock_};
+    if (const nvm_store* const there = attached(name)) read_only = there->read_only;
+  }
+  if (read_only && !dry_run) return fail(errc::read_only, "store \"%s\" is attached read-only", name);
+  const auto s = attach(name, read_only ? unsigned{NVM_STORE_READ_ONLY} : 0U);
+  if (!s) return s.error();
+  nvm_store& store = **s;
+  status done;
+  {
+    const std::unique_lock mine{store.local.lock, std::try_to_lock};
+    const auto root = root_of(store);
+    if (!mine) {
+      done = fail(errc::busy, "store \"%s\" is being collected by another thread", name);
+    } else if (!root) {
+      done = root.error();
+    } else if (*root == 0) {
+      done = fail(errc::invalid, "store \"%s\" has no root: all of it would be garbage", name);
+    } else {
+      store.local.runs.reset();
+      store.local.active.store(false, std::memory_order_relaxed);
+      done = collector_->collect_now(**made, *store.of, dry_run, report);
+    }
+  }
+  if (status gone = detach(store); !gone && done) return gone;
+  return done;
+}
+
+// ---- detached -------------------------------------------------------------------------------------------------------
+
+bool object_stores::collect_detached(const object::collection_slice& slice) noexcept try {
+  if (resting_.load(std::memory_order_relaxed) != 0) return false;
+  lock_.lock_for_library();
+  const taking taken{lock_, std::adopt_lock};
+  // Again: who rests waits for this lock once.
+  if (side_ == nullptr || resting_.load(std::memory_order_relaxed) != 0) return false;
+  if (!collector_->detached()) {
+    end_detached();
+    return false;
+  }
+  close_what_has_ended();
+  if (collected_.page == 0) {
+    if (waiting_.empty() && !fill_waiting()) return false;
+    if (!waiting_.empty()) {
+      const named_page which = std::move(waiting_.back());
+      waiting_.pop_back();
+      begin_detached(which);
+    }
+    return true;
+  }
+  const auto now = collector_->slice(*collected_.runs, collector_->detached_counts(), slice);
+  if (now == store_collection::state::goes_on || now == store_collection::state::waits) return true;
+  collector_->account(*collected_.runs, now, collector_->detached_counts());
+  unchanged_.insert(collected_.page);
+  if (collected_.runs->sums().freed_objects != 0 && object::pages_of(*collected_.of) <= trimmed_pages_max)
+    (void)side_->trim(*collected_.of);
+  end_detached();
+  return true;
+} catch (const std::bad_alloc&) {
+  return false;
+}
+
+bool object_stores::waits_for_transactions(std::uint64_t page) const noexcept {
+  return std::ranges::any_of(closing_, [&](const closing& c) { return c.page == page; });
+}
+
+// Some more stores of this round; false: it is over, or there is nothing to do.
+bool object_stores::fill_waiting() {
+  if (round_at_.empty() && !any_changed_) return false;
+  if (status s = find_catalogue(wanted_catalogue::as_it_is); !s || !catalogue_) return false;
+  if (round_at_.empty()) any_changed_ = false;
+  stores::names_reader m{bytes()};
+  std::size_t looked_at = 0;
+  std::string last;
+  const auto more = trie_each(m, catalogue_->root_at(), "", round_at_, [&](std::string_view name, std::uint64_t page) {
+    try {
+      last = name;
+      // One that is attached is its own to collect, and has changed when it is detached.
+      if (unchanged_.count(page) == 0 && attached(name) == nullptr) waiting_.push_back({last, page});
+    } catch (const std::bad_alloc&) {
+      return false;
+    }
+    return ++looked_at < names_looked_at;
+  });
+  round_at_ = more ? last : std::string{};
+  return !round_at_.empty();
+}
+
+void object_stores::begin_detached(const named_page& which) {
+  const auto page = page_of(which.name);
+  if (!page || *page != which.page || attached(which.name) != nullptr) return;
+  if (waits_for_transactions(*page)) {
+    any_changed_ = true;  // the next round
+    return;
+  }
+  auto made = collector_->make(store_collector::types::tried);
+  if (!made) {
+    any_changed_ = true;  // the next round
+    return;
+  }
+  closing_.reserve(closing_.size() + 1);
+  pages_keeper::recording recorded{keeper_};
+  const auto of = side_->attach(*page, false);
+  recorded.end();
+  if (!of) {
+    // It is damaged, most likely: who attaches it is told.
+    unchanged_.insert(*page);
+    return;
+  }
+  protect(*page, platform::page_access::all);
+  keeper_.close_all(recorded.opened);
+  collected_ = {*page, *of, std::move(*made)};
+  const std::uint64_t root = load_word(pool_->base(), *page + offsetof(layout::cluster_header, root)) & checked_mask;
+  if (root == 0 || !collected_.runs->begin(**of, store_collection::with::nobody)) {
+    unchanged_.insert(*page);
+    return end_detached();
+  }
+  collector_->count_begun();
+}
+
+void object_stores::end_detached() noexcept {
+  if (collected_.page == 0) return;
+  collected_.runs->stop();
+  collected_.runs.reset();
+  closing after{collected_.page, {}, {}};
+  // Nobody but the collection has ever had it, and that has no transaction open.
+  const status detached = side_->detach(*collected_.of, after.left);
+  if (detached) closing_.push_back(std::move(after));
+  collected_ = {};
+  close_what_has_ended();
+}
+
+void object_stores::interrupt_detached(std::uint64_t page) noexcept {
+  if (collected_.page == 0 || collected_.page != page) return;
+  collector_->account(*collected_.runs, store_collection::state::waits, collector_->detached_counts());
+  collector_->count_interrupted();
+  any_changed_ = true;
+  end_detached();
+}
+
+}  // namespace nvm::api
