@@ -14,8 +14,9 @@ inline nlohmann::ordered_json document_of(const std::vector<double>& all) {
   return {{"median", s.median}, {"min", s.min}, {"max", s.max}, {"sample", all}};
 }
 
-void measure_marking(runner& r, const options& o);  // marking.cpp
-void measure_dying(runner& r, const options& o);    // dying.cpp
-void measure_year(runner& r, const options& o);     // year.cpp
+void measure_marking(runner& r, const options& o);        // marking.cpp
+void measure_dying(runner& r, const options& o);          // dying.cpp
+void measure_year(runner& r, const options& o);           // year.cpp
+void measure_store_garbage(runner& r, const options& o);  // store_garbage.cpp
 
 }  // namespace nvm::bench

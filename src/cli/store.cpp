@@ -110,11 +110,8 @@ json key_values_in(const call& c, const nvm_store_info& info) {
   return all;
 }
 
-// ---- the actions ----
-
-exit_code list(call& c) {
-  if (!c.open(false)) return c.failed();
-  std::vector<std::string> names;
+// That begin with the prefix that is given, if one is.
+[[nodiscard]] bool names_of_all(call& c, std::vector<std::string>& names) {
   const int ended = nvm_store_names(
       c.at->handle(), c.prefix().c_str(),
       [](const char* name, void* argument) {
@@ -126,8 +123,16 @@ exit_code list(call& c) {
         }
       },
       &names);
-  if (ended < 0) return c.failed();
   if (ended > 0) throw std::bad_alloc{};
+  return ended == 0;
+}
+
+// ---- the actions ----
+
+exit_code list(call& c) {
+  if (!c.open(false)) return c.failed();
+  std::vector<std::string> names;
+  if (!names_of_all(c, names)) return c.failed();
   json answer = c.answer();
   answer["stores"] = json::array();
   for (const std::string& name : names) {
@@ -183,8 +188,69 @@ exit_code show(call& c) {
   answer["key_values"] = key_values_in(c, info);
   for (const json& kv : answer["key_values"])
     c.out.text("{:<8} {}\n", kv["index"].get<std::string>(), printable(kv["name"].get<std::string>()));
+  // Of a store whose types nobody has described, or without a root, it is unknown.
+  const nvm_store_gc_options look{.dry_run = 1, .reserved0 = 0, .reserved = {}};
+  nvm_store_gc_report r;
+  if (nvm_store_gc(c.at->handle(), c.name(), &look, &r) == 0) {
+    c.out.text("{} of its objects are garbage ({})\n", r.garbage_objects, size_text(r.garbage_bytes));
+    answer["garbage_count"] = r.garbage_objects;
+    answer["garbage_bytes"] = r.garbage_bytes;
+  } else {
+    c.out.text("which of its objects are garbage is unknown: {}\n", nvm_errormsg());
+  }
   c.out.document(answer);
   return exit_good;
+}
+
+// One store, or all; those that cannot be collected are named, and the others collected.
+exit_code collect(call& c) {
+  const bool all = c.given.flag("all");
+  if (all == (c.given.operands() > 2)) return c.misused("either a store is named or --all is given");
+  const bool dry_run = c.given.flag("dry-run");
+  if (!c.open(!dry_run)) return c.failed();
+  std::vector<std::string> names;
+  if (!all) {
+    names.push_back(c.given.operand(2));
+  } else if (!names_of_all(c, names)) {
+    return c.failed();
+  }
+  const nvm_store_gc_options o{.dry_run = dry_run ? 1U : 0U, .reserved0 = 0, .reserved = {}};
+  nvm_store_gc_report sum{};
+  json stores = json::array();
+  std::uint64_t skipped = 0;
+  for (const std::string& name : names) {
+    nvm_store_gc_report r;
+    if (nvm_store_gc(c.at->handle(), name.c_str(), &o, &r) != 0) {
+      if (!all) return c.failed();
+      ++skipped;
+      c.out.text("{}: left alone: {}\n", printable(name), nvm_errormsg());
+      stores.push_back({{"name", name}, {"left_alone", nvm_errormsg()}});
+      continue;
+    }
+    c.out.text("{}: {} of {} objects reachable, {} garbage ({}), {} freed\n", printable(name), r.reachable_objects,
+               r.objects, r.garbage_objects, size_text(r.garbage_bytes), r.freed_objects);
+    stores.push_back({{"name", name},
+                      {"object_count", r.objects},
+                      {"reachable_count", r.reachable_objects},
+                      {"garbage_count", r.garbage_objects},
+                      {"garbage_bytes", r.garbage_bytes},
+                      {"freed_count", r.freed_objects},
+                      {"freed_bytes", r.freed_bytes}});
+    sum.garbage_objects += r.garbage_objects;
+    sum.garbage_bytes += r.garbage_bytes;
+    sum.freed_objects += r.freed_objects;
+    sum.freed_bytes += r.freed_bytes;
+  }
+  json answer = c.answer();
+  answer["dry_run"] = dry_run;
+  answer["garbage_count"] = sum.garbage_objects;
+  answer["garbage_bytes"] = sum.garbage_bytes;
+  answer["freed_count"] = sum.freed_objects;
+  answer["freed_bytes"] = sum.freed_bytes;
+  answer["left_alone_count"] = skipped;
+  answer["stores"] = std::move(stores);
+  c.out.document(answer);
+  return dry_run && sum.garbage_objects != 0 ? exit_negative : exit_good;
 }
 
 exit_code use(call& c) {
@@ -248,20 +314,25 @@ exit_code change_owner(call& c) {
 }
 
 constexpr action<call> table[] = {
-    {"ls", 2, 3, list},   {"create", 3, 3, create},     {"rm", 3, 3, remove},          {"mv", 4, 4, rename},
-    {"stat", 3, 3, show}, {"chmod", 4, 4, change_mode}, {"chown", 4, 4, change_owner}, {"du", 2, 3, use},
+    {"ls", 2, 3, list},    {"create", 3, 3, create},     {"rm", 3, 3, remove},          {"mv", 4, 4, rename},
+    {"stat", 3, 3, show},  {"chmod", 4, 4, change_mode}, {"chown", 4, 4, change_owner}, {"du", 2, 3, use},
+    {"gc", 2, 3, collect},
 };
 constexpr auto actions = names_of(table);
 
 constexpr operand operands[] = {
     {"ACTION", operand_kind::choice, true,
-     "ls (names), create, rm, mv (give another name), stat (one store), chmod, chown, du (pages of all)", actions},
+     "ls (names), create, rm, mv (give another name), stat (one store), chmod, chown, du (pages of all), "
+     "gc (free what the root of a store does not lead to)",
+     actions},
     {"PATH", operand_kind::pool_file, true, "the pool; nobody else may have it open"},
     {"NAME", operand_kind::text, false, "the store; of ls and du what names begin with"},
     {"VALUE", operand_kind::text, false, "mv: the new name; chmod: permission bits; chown: USER, USER:GROUP or :GROUP"},
 };
 constexpr option options[] = {
     {"mode", value_kind::permissions, "MODE", "create: permission bits, 0600 if they are not given"},
+    {"all", value_kind::flag, "", "gc: all stores, one after the other"},
+    {"dry-run", value_kind::flag, "", "gc: say what is garbage and free nothing; the exit code is 1 if there is any"},
     {"quota", value_kind::size, "SIZE", "create: what the store's pages may take; no limit if it is not given"},
 };
 constexpr json_field fields[] = {
@@ -282,7 +353,13 @@ constexpr json_field fields[] = {
     {"root", "stat: offset of the root in the pool; 0: none"},
     {"key_values[].name", "stat: of a key-value store in it; null in place of all where this user may not attach it"},
     {"key_values[].index", "as holdfast kv has it"},
-    {"stores[].name", "ls, du: in the order of names"},
+    {"garbage_count", "stat, gc: objects that the root does not lead to; not where that is unknown"},
+    {"garbage_bytes", "stat, gc: of these, as asked for"},
+    {"dry_run", "gc: true: nothing was freed"},
+    {"freed_count", "gc: of the garbage"},
+    {"freed_bytes", "gc: of these, as asked for"},
+    {"left_alone_count", "gc: stores that could not be collected"},
+    {"stores[].name", "ls, du, gc: in the order of names"},
     {"stores[].number", "du: as of stat, and so are the fields below"},
     {"stores[].owner", "user"},
     {"stores[].group", "group"},
@@ -292,6 +369,12 @@ constexpr json_field fields[] = {
     {"stores[].bytes", "of these"},
     {"stores[].cluster_count", "runs of pages"},
     {"stores[].object_count", "objects"},
+    {"stores[].reachable_count", "gc: of them"},
+    {"stores[].garbage_count", "gc: of them"},
+    {"stores[].garbage_bytes", "gc: as asked for"},
+    {"stores[].freed_count", "gc: of the garbage"},
+    {"stores[].freed_bytes", "gc: as asked for"},
+    {"stores[].left_alone", "gc: why it could not be collected"},
     {"stores[].used_bytes", "by objects"},
     {"stores[].quota_bytes", "0: no limit"},
     {"stores[].root", "0: none"},
@@ -299,7 +382,8 @@ constexpr json_field fields[] = {
 };
 constexpr std::string_view examples[] = {
     "holdfast store ls state.nvm tenant/", "holdfast store create state.nvm robot --mode 640",
-    "holdfast store chmod state.nvm robot 0600", "holdfast store du --json state.nvm | jq .bytes"};
+    "holdfast store chmod state.nvm robot 0600", "holdfast store gc state.nvm --all --dry-run",
+    "holdfast store du --json state.nvm | jq .bytes"};
 
 exit_code run(const arguments& given, console& out) {
   call c{given, out};
@@ -314,10 +398,13 @@ exit_code run(const arguments& given, console& out) {
 extern const command store_command;
 const command store_command{
     .name = "store",
-    .summary = "list, create, delete and rename the object stores of a pool, and set their rights",
+    .summary = "list, create, delete, rename and collect the object stores of a pool, and set their rights",
     .description =
-        "Works on the named object stores that lie in a pool (see docs/stores.md). ls, stat and du open it "
-        "read-only.\n\n"
+        "Works on the named object stores that lie in a pool (see docs/stores.md). ls, stat, du and "
+        "gc --dry-run open it read-only.\n\n"
+        "gc frees objects that neither the root of their store nor a held object leads to, by pointers of described "
+        "types (see docs/gc.md). What leads into a store from elsewhere keeps nothing, and a store without a root is "
+        "left alone.\n\n"
         "Rights are asked as those of files, of the user who runs the command: rm and mv are for a store's owner. They "
         "keep apart what one process does for several; what keeps other users out is the mode of the pool's file.\n\n"
         "A command that is killed while it deletes a store has taken its name away or not; pages that are left are "

@@ -2,7 +2,11 @@
 //
 // The root is a node that leads to another.  A table leads to two nodes in one object, whose second leads to a node;
 // nothing leads to the table.  An object of a type that nobody describes is garbage, too; with a third argument it
-// hangs from the root.
+// hangs from the root; unless it is `stores`: then store "robot" has a root that leads to a node, and three more nodes, and
+// store "empty" nothing.
+#include <string_view>
+
+#include "nvm/store.h"
 #include "typed_pools.hpp"
 
 namespace {
@@ -23,6 +27,21 @@ struct table {
   std::uint64_t count;
   slot slots[4];
 };
+
+void add_stores(const char* path, std::uint32_t node_id) {
+  NVM_POOL* const pool = nvm_pool_open(path);
+  require(pool != nullptr && nvm_store_create(pool, "robot", nullptr) == 0 &&
+          nvm_store_create(pool, "empty", nullptr) == 0);
+  nvm_store* const s = nvm_store_attach(pool, "robot", 0);
+  require(s != nullptr && nvm_tx_begin(pool) == 0);
+  const auto make = [&] { return static_cast<node*>(nvm_store_calloc(s, node_id, 1, sizeof(node))); };
+  node* const root = make();
+  require(root != nullptr);
+  root->next = make();
+  for (int i = 0; i < 3; ++i) require(make() != nullptr);
+  require(nvm_store_set_root(s, root) == 0 && nvm_tx_commit(pool) == 0 && nvm_store_detach(s) == 0 &&
+          nvm_pool_close(pool) == 0);
+}
 
 }  // namespace
 
@@ -52,7 +71,9 @@ int main(int count, char** arguments) {
   root->next = make(1);
   pair[1].next = last;
   lost->slots[2].first = pair;
-  if (count > 3) root->next->next = odd;
+  const bool stores = count > 3 && std::string_view{arguments[3]} == "stores";
+  if (count > 3 && !stores) root->next->next = odd;
   finish_pool(pool, root);
+  if (stores) add_stores(arguments[1], node_id);
   return 0;
 }

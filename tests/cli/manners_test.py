@@ -175,9 +175,13 @@ class Json(PoolTest):
         self.answer("create", path, "--size", "4M", "--medium", medium)
         self.answer("store", "create", path, "home")
         self.answer("kv", "put", path, "k", "v", "--in", "home")
-        return [("store", "stat", path, "home"), ("store", "create", path, "s"), ("store", "ls", path), ("store", "stat", path, "s"),
+        garbage = self.path(medium, "garbage.nvm")
+        maker = pathlib.Path(cli_testing.MAKER).with_name("cli_garbage_maker")
+        subprocess.run([maker, garbage, medium, "stores"], check=True, timeout=60)
+        return [("store", "gc", garbage, "--all"), ("store", "stat", garbage, "robot"), ("store", "stat", path, "home"), ("store", "create", path, "s"), ("store", "ls", path), ("store", "stat", path, "s"),
                 ("store", "chmod", path, "s", "640"), ("store", "chown", path, "s", f":{os.getegid()}"),
-                ("store", "du", path), ("store", "mv", path, "s", "t"), ("store", "rm", path, "t")]
+                ("store", "du", path), ("store", "gc", path, "--all"), ("store", "mv", path, "s", "t"),
+                ("store", "rm", path, "t")]
 
     def tier_lines(self):
         path = self.path("shm", f"tiered-{len(os.listdir(self.path('shm').parent))}.nvm")

@@ -2,8 +2,11 @@
 """store: the object stores of a pool, from the command line."""
 
 import os
+import pathlib
+import subprocess
 
-from cli_testing import GOOD, MEDIA, USAGE, PoolTest, main, run
+import cli_testing
+from cli_testing import GOOD, MEDIA, NEGATIVE, USAGE, PoolTest, main, run
 
 
 class Store(PoolTest):
@@ -89,6 +92,27 @@ class Store(PoolTest):
             self.assertEqual(run("check", path).returncode, GOOD)
             self.answer("store", "rm", path, "a")
             self.assertEqual(run("check", path).returncode, GOOD)
+
+    def test_frees_what_no_root_leads_to(self):
+        maker = pathlib.Path(cli_testing.MAKER).with_name("cli_garbage_maker")
+        for medium in MEDIA:
+            path = self.path(medium)
+            subprocess.run([maker, path, medium, "stores"], check=True)
+            facts = self.answer("store", "stat", path, "robot")
+            self.assertEqual((facts["object_count"], facts["garbage_count"], facts["garbage_bytes"]), (5, 3, 3 * 32))
+            self.assertNotIn("garbage_count", self.answer("store", "stat", path, "empty"))
+            looked = self.answer("store", "gc", path, "robot", "--dry-run", expect=NEGATIVE)
+            self.assertEqual((looked["garbage_count"], looked["freed_count"], looked["dry_run"]), (3, 0, True))
+            freed = self.answer("store", "gc", path, "--all")
+            self.assertEqual((freed["garbage_count"], freed["freed_count"], freed["freed_bytes"]), (3, 3, 3 * 32))
+            self.assertEqual(freed["left_alone_count"], 1)
+            self.assertEqual([s["name"] for s in freed["stores"]], ["empty", "robot"])
+            self.assertIn("no root", freed["stores"][0]["left_alone"])
+            self.assertIn("0 garbage", run("store", "gc", path, "robot").stdout)
+            self.assertIn("NVM_E_INVALID", run("store", "gc", path, "empty").stderr)
+            self.assertEqual(run("check", path).returncode, GOOD)
+        for arguments in ((path,), (path, "robot", "--all")):
+            self.assertEqual(run("store", "gc", *arguments).returncode, USAGE)
 
     def test_says_what_is_wrong(self):
         path = self.pool()
