@@ -292,68 +292,116 @@ void measure_pause(runner& r, const options& o) {
 
 // ---- Fast Scan ------------------------------------------------------------------------------------------------------
 
-void measure_scan(runner& r, const options& o, std::uint64_t objects) {
-  const std::string name = fmt::format("stores-scan-{}", objects);
-  if (!o.selects(name)) return;
-  const store_pool pool{o, objects * 96 + (std::uint64_t{64} << 20)};
-  nvm_store* const s = pool.attach("s");
-  std::vector<std::uint64_t> allocated;  // by header, in the order of addresses
-  allocated.reserve(objects);
+// Headers of a store's objects in the order of addresses, and of those that its root leads to in that of the list.
+struct listed {
+  const std::byte* base = nullptr;
+  geometry shape;
+  std::uint64_t page = 0;  // of the store
+  std::vector<std::uint64_t> allocated, reachable;
+};
+
+// A list through nine of ten.
+void make_list(NVM_POOL* pool, nvm_store* s, std::uint64_t objects, listed& l) {
+  l.allocated.reserve(objects);
   nvm_pool_info info{};
-  done(nvm_pool_get_info(pool.get(), &info), "nvm_pool_get_info");
-  const auto* const base = reinterpret_cast<const std::byte*>(info.base);
-  // A list through nine of ten.
+  done(nvm_pool_get_info(pool, &info), "nvm_pool_get_info");
+  l.base = reinterpret_cast<const std::byte*>(info.base);
+  const auto header_of = [&](void* p) {
+    return reinterpret_cast<std::uintptr_t>(p) - info.base - sizeof(layout::object_header);
+  };
   void* first = nullptr;
   for (std::uint64_t made = 0; made < objects;) {
-    done(nvm_tx_begin(pool.get()), "nvm_tx_begin");
+    done(nvm_tx_begin(pool), "nvm_tx_begin");
     for (std::uint64_t i = 0; i < 512 && made < objects; ++i, ++made) {
       auto* const node = static_cast<void**>(nvm_store_alloc(s, item_type, 40));
       if (node == nullptr) fail_in("nvm_store_alloc");
       node[0] = node[1] = nullptr;
-      allocated.push_back(reinterpret_cast<std::uintptr_t>(node) - info.base - sizeof(layout::object_header));
+      l.allocated.push_back(header_of(node));
       if (made % 10 == 9) continue;
       node[0] = first;
       first = node;
     }
     done(nvm_store_set_root(s, first), "nvm_store_set_root");
-    done(nvm_tx_commit(pool.get()), "nvm_tx_commit");
+    done(nvm_tx_commit(pool), "nvm_tx_commit");
   }
-  std::ranges::sort(allocated);
-  std::vector<std::uint64_t> reachable;
+  std::ranges::sort(l.allocated);
   for (auto* n = static_cast<void**>(first); n != nullptr; n = static_cast<void**>(n[0]))
-    reachable.push_back(reinterpret_cast<std::uintptr_t>(n) - info.base - sizeof(layout::object_header));
-
-  const auto sb = pick_superblock(base, info.file_bytes);
+    l.reachable.push_back(header_of(n));
+  const auto sb = pick_superblock(l.base, info.file_bytes);
   if (!sb) throw std::runtime_error("the pool's superblock");
-  const geometry g = geometry_of(*sb);
+  l.shape = geometry_of(*sb);
+}
+
+// The store's page is the header of the cluster that its list begins with: found by its number.
+void find_page(NVM_POOL* pool, listed& l) {
+  const geometry& g = l.shape;
   nvm_store_info about;
-  done(nvm_store_stat(pool.get(), "s", &about), "nvm_store_stat");
-  // The store's page is the header of the cluster that its list begins with: found by its number.
-  std::uint64_t page = 0;
-  for (std::uint64_t p = 0; p < g.size_pages && page == 0; ++p) {
-    const std::uint64_t word = load_word(base, g.entry_offset(p));
+  done(nvm_store_stat(pool, "s", &about), "nvm_store_stat");
+  for (std::uint64_t p = 0; p < g.size_pages && l.page == 0; ++p) {
+    const std::uint64_t word = load_word(l.base, g.entry_offset(p));
     layout::page_entry e;
     if (word == 0 || entry_fault(word, p, g, g.size_pages, e) != nullptr || e.kind != layout::page_kind::cluster)
       continue;
-    const auto c = cluster_at(base, g, p);
-    if (c && c->number == about.number && c->first) page = g.page_offset(p);
+    const auto c = cluster_at(l.base, g, p);
+    if (c && c->number == about.number && c->first) l.page = g.page_offset(p);
   }
-  const auto clusters = clusters_of(base, g, page);
+}
+
+// Marks what can be reached, as a collection does.
+void survey_list(const listed& l, object::store_objects& all) {
+  const auto clusters = clusters_of(l.base, l.shape, l.page);
   if (!clusters) throw std::runtime_error("the clusters of a store");
-  object::store_objects all{base, g};
   all.begin(*clusters);
   if (!all.survey(~0U, [](std::uint64_t) { return true; })) throw std::runtime_error("a survey");
-  for (const std::uint64_t header : reachable) {
+  for (const std::uint64_t header : l.reachable) {
     object::found_object f;
     if (!all.find(header, f)) throw std::runtime_error("a survey that lacks an object");
     (void)all.mark(f);
   }
-  const std::unordered_set<std::uint64_t> hashed(reachable.begin(), reachable.end());
-  std::vector<std::uint64_t> sorted = reachable;
+}
+
+std::uint64_t count_unmarked(const object::store_objects& all) {
+  std::vector<object::found_object> out;
+  std::uint64_t garbage = 0;
+  for (std::uint64_t word = 0; word < all.words();) {
+    out.clear();
+    all.unmarked(word, 4096, out);
+    if (out.empty()) break;
+    garbage += out.size();
+  }
+  return garbage;
+}
+
+// The paper's Fast Scan: both sets in the order of addresses, one round.
+std::uint64_t count_in_one_round(const std::vector<std::uint64_t>& allocated,
+                                 const std::vector<std::uint64_t>& sorted) {
+  std::uint64_t garbage = 0;
+  std::size_t at = 0;
+  for (const std::uint64_t h : allocated) {
+    if (at < sorted.size() && sorted[at] == h) {
+      ++at;
+    } else {
+      ++garbage;
+    }
+  }
+  return garbage;
+}
+
+void measure_scan(runner& r, const options& o, std::uint64_t objects) {
+  const std::string name = fmt::format("stores-scan-{}", objects);
+  if (!o.selects(name)) return;
+  const store_pool pool{o, objects * 96 + (std::uint64_t{64} << 20)};
+  listed l;
+  make_list(pool.get(), pool.attach("s"), objects, l);
+  find_page(pool.get(), l);
+  object::store_objects all{l.base, l.shape};
+  survey_list(l, all);
+  const std::unordered_set<std::uint64_t> hashed(l.reachable.begin(), l.reachable.end());
+  std::vector<std::uint64_t> sorted = l.reachable;
   std::ranges::sort(sorted);
 
   json j = question(name, objects);
-  const std::uint64_t expected = allocated.size() - reachable.size();
+  const std::uint64_t expected = l.allocated.size() - l.reachable.size();
   const auto system = [&](const char* what, role as, auto&& scan) {
     std::vector<double> ns;
     for (unsigned run = 0; run < o.runs; ++run) {
@@ -368,47 +416,24 @@ void measure_scan(runner& r, const options& o, std::uint64_t objects) {
     return ns;
   };
   fmt::print("\n{}\n", name);
-  const std::vector<double> own = system("words", role::subject, [&] {
-    std::vector<object::found_object> out;
-    std::uint64_t garbage = 0;
-    for (std::uint64_t word = 0; word < all.words();) {
-      out.clear();
-      all.unmarked(word, 4096, out);
-      if (out.empty()) break;
-      garbage += out.size();
-    }
-    return garbage;
-  });
-  const auto against = [&](const char* what, const std::vector<double>& its) {
+  const std::vector<double> own = system("words", role::subject, [&] { return count_unmarked(all); });
+  const auto against = [&](const char* what, auto&& scan) {
+    const std::vector<double> its = system(what, role::peer, scan);
     j["ratios"].push_back({{"subject", "words"}, {"peer", what}, {"wall", document_of(pairwise_ratio(its, own))}});
   };
   const auto count_missing = [&](auto&& has) {
     std::uint64_t garbage = 0;
-    for (const std::uint64_t header : allocated) garbage += has(header) ? 0 : 1;
+    for (const std::uint64_t header : l.allocated) garbage += has(header) ? 0 : 1;
     return garbage;
   };
-  against("hash", system("hash", role::peer,
-                         [&] { return count_missing([&](std::uint64_t h) { return hashed.contains(h); }); }));
-  against("binary search", system("binary search", role::peer, [&] {
-            return count_missing([&](std::uint64_t h) { return std::ranges::binary_search(sorted, h); });
-          }));
-  // The paper's Fast Scan: both sets in the order of addresses, one round.
-  against("sorted sets, one round", system("sorted sets, one round", role::peer, [&] {
-            std::uint64_t garbage = 0;
-            std::size_t at = 0;
-            for (const std::uint64_t h : allocated) {
-              if (at < sorted.size() && sorted[at] == h) {
-                ++at;
-              } else {
-                ++garbage;
-              }
-            }
-            return garbage;
-          }));
+  against("hash", [&] { return count_missing([&](std::uint64_t h) { return hashed.contains(h); }); });
+  against("binary search",
+          [&] { return count_missing([&](std::uint64_t h) { return std::ranges::binary_search(sorted, h); }); });
+  against("sorted sets, one round", [&] { return count_in_one_round(l.allocated, sorted); });
   if (objects <= 10'000) {
-    against("the structure itself", system("the structure itself", role::peer, [&] {
-              return count_missing([&](std::uint64_t h) { return std::ranges::find(reachable, h) != reachable.end(); });
-            }));
+    against("the structure itself", [&] {
+      return count_missing([&](std::uint64_t h) { return std::ranges::find(l.reachable, h) != l.reachable.end(); });
+    });
   }
   std::fflush(stdout);
   r.add(std::move(j));

@@ -49,7 +49,7 @@ struct nvm_store {
   unsigned times = 0;  // attached
   std::string name;
   std::shared_ptr<nvm::api::store_contents> contents{};  // under the lock of object_stores; null: none was asked for
-  nvm::api::store_collector* collector = nullptr;  // constant
+  nvm::api::store_collector* collector = nullptr;        // constant
   nvm::api::local_collection local;
 };
 

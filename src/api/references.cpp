@@ -10,6 +10,7 @@
 #include <system_error>
 
 #include "api/misuse.hpp"
+#include "api/object_stores.hpp"
 #include "api/pool_object.hpp"
 #include "nvm/gc.h"
 #include "nvm/stm.h"

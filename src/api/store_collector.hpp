@@ -108,7 +108,7 @@ class store_collector final : public object::collection_host {
   std::atomic<std::uint32_t> period_ms_{5000};
   std::atomic<std::uint32_t> load_percent_{50};
 
-  std::mutex frees_;  // who has the lane
+  std::mutex frees_;  // of the thread that has the lane
   unsigned lane_ = 0;
   bool parked_ = false;
 

@@ -131,7 +131,7 @@ store_collection::state store_collection::advance(budget& left) {
   return end_;
 }
 
-// ---- who is open ----------------------------------------------------------------------------------------------------
+// ---- what is open ---------------------------------------------------------------------------------------------------
 
 void store_collection::see_who_is_open() {
   turns_.assign(host_.lanes(), 0);
@@ -211,7 +211,7 @@ store_collection::state store_collection::mark(budget& left) {
   return state::goes_on;
 }
 
-// Objects may have been told of since, which may be told by who has left now, or held.
+// Objects may have been told of since, which a thread that has left since has told, or holds.
 store_collection::state store_collection::end_marking() {
   if (who_ == with::transactions) {
     const bool left = all_have_left() || planted(plant::garbage_still_known);

@@ -11,7 +11,7 @@
 ///   1. watch      from here on each transaction that ends tells what it has changed and what it was, which objects it
 ///                 allocated and freed (tx/change_watch.hpp)
 ///   2. wait       until all that were open have ended: all others tell
-///   3. survey     allocation words are copied: these objects may become garbage.  Who is freed from here on is told,
+///   3. survey     allocation words are copied: these objects may become garbage.  What is freed from here on is told,
 ///                 and taken out; what those hold that came later is told
 ///   4. mark       from the root, held objects, and all that is told
 ///   5. wait       until all that were open after the last mark have ended.  Told something new: 4

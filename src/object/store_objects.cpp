@@ -8,7 +8,7 @@ using layout::page_kind;
 
 namespace {
 // What other threads may be changing, in a page that may get another use meanwhile: whatever it says is looked at with
-// suspicion.  acquire: pairs with the release of who has entered or changed it: what it leads to is there.
+// suspicion.  acquire: pairs with the release of the thread that entered or changed it: what it leads to is there.
 __attribute__((no_sanitize("thread"))) std::uint64_t load_shared(const std::byte* base, std::uint64_t offset) noexcept {
   return __atomic_load_n(reinterpret_cast<const std::uint64_t*>(base + offset), __ATOMIC_ACQUIRE);
 }

@@ -505,7 +505,7 @@ TEST(image_media, works_on_a_real_file_and_gives_clean_pages_back) {
   void* mapped = ::mmap(nullptr, file_bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE, real.file.descriptor(), 0);
   ASSERT_NE(mapped, MAP_FAILED);
   auto* base = static_cast<std::byte*>(mapped);
-  auto medium = image_media::open(device, {.base = base, .bytes = file_bytes, .ring = ring}, *state);
+  auto medium = image_media::open(device, {.base = base, .bytes = file_bytes, .ring = ring, .guest = {}}, *state);
   ASSERT_TRUE(medium);
   for (std::uint64_t i = 0; i < 1000; ++i) {
     image_media::batch b;

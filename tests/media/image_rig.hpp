@@ -113,7 +113,8 @@ class image_rig {
     std::memcpy(image(), content.data(), content.size());
     apply_run(run, ring_, image());
     auto opened = image_media::open(
-        hooks, {.base = image(), .bytes = file_bytes, .ring = ring_, .straight_from = sector_bytes}, std::move(run));
+        hooks, {.base = image(), .bytes = file_bytes, .ring = ring_, .straight_from = sector_bytes, .guest = {}},
+        std::move(run));
     if (opened) medium = std::move(*opened);
   }
 

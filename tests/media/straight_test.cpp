@@ -63,8 +63,8 @@ struct large_rig {
     const std::vector<std::byte> now = device.content();
     std::memcpy(image(), now.data(), now.size());
     apply_run(*run, large_ring, image());
-    auto opened =
-        image_media::open(counts, {.base = image(), .bytes = large_bytes, .ring = large_ring}, std::move(*run));
+    auto opened = image_media::open(counts, {.base = image(), .bytes = large_bytes, .ring = large_ring, .guest = {}},
+                                    std::move(*run));
     if (opened) medium = std::move(*opened);
   }
   [[nodiscard]] std::byte* image() { return reinterpret_cast<std::byte*>(pages.get()); }
