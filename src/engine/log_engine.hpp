@@ -342,7 +342,7 @@ class log_engine final : public engine, private logheap::transaction_host {
     const bool reserved = room->size == 0;
     layout::object_header header;
     if (reserved || in_memory) {
-      std::memcpy(&header, file_.base() + home, sizeof header);
+      isolation::copy_out(&header, file_.base() + home, sizeof header);  // counts change meanwhile
     } else if (room->size > header_bytes) {
       heap_.read(t, home, &header, sizeof header);
     } else {
