@@ -4,8 +4,8 @@
 // in a transaction of its own.  Which object is drawn by Zipf's law, goes round (a scan), or is of one half of the
 // objects at a time, which are referenced while they are in use and not afterwards (stores that are attached and
 // detached).  The second file lies in the directory that is chosen.  `fits`: the same without a tier, and with one
-// whose limit is larger than the data.  `ssd`: a pool on ssd there, whose image is bounded to a quarter and to a tenth of
-// the data, and is not; a change waits until it is durable.
+// whose limit is larger than the data.  `ssd`: a pool on ssd there, whose image is bounded to a quarter and to a tenth
+// of the data, and is not; a change waits until it is durable.
 #include <fmt/core.h>
 #include <nvm/nvm.h>
 #include <nvm/tier.h>

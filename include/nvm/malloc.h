@@ -53,12 +53,12 @@ NVM_API NVM_POOL *nvm_scope_pool(void);
 
 /* struct entry { unsigned long last_use NVM_STALE_OK; unsigned hits[4] NVM_STALE_OK; ... };
  *
- * Statistics, times of last use, caches: holdfast-cc does not log stores to such a field, and a transaction that changes
- * nothing else neither syncs nor fences.  Such a store takes effect at once and stays after an abort; after a crash the
- * field has some value that it had before, of a new object that of its commit or a later one.  Numbers, enumerations
- * and arrays of them, each element at a multiple of its size, so that no crash tears one; pointers and structures are
- * an error of holdfast-cc.  A bit-field is logged all the same, and so are stores through an address of the field that
- * another function was given.  Other compilers log nothing anyway. */
+ * Statistics, times of last use, caches: holdfast-cc does not log stores to such a field, and a transaction that
+ * changes nothing else neither syncs nor fences.  Such a store takes effect at once and stays after an abort; after a
+ * crash the field has some value that it had before, of a new object that of its commit or a later one.  Numbers,
+ * enumerations and arrays of them, each element at a multiple of its size, so that no crash tears one; pointers and
+ * structures are an error of holdfast-cc.  A bit-field is logged all the same, and so are stores through an address of
+ * the field that another function was given.  Other compilers log nothing anyway. */
 #if defined(__HOLDFAST_TYPES__)
 #define NVM_STALE_OK __attribute__((annotate("nvm_stale_ok")))
 #else
@@ -98,13 +98,14 @@ NVM_API size_t nvm_malloc_usable_size(void *memory);
  * after a sentence that names the pool.  New memory of its scopes is from the ordinary heap.
  *
  * NVM_FORK_PICTURE: children that are forked from now on have what the pool held at that moment, with what open
- * transactions had stored, at its addresses: memory of their own, in which stores reach nothing and free() does nothing.
- * Calls on the pool fail all the same.  It serves a child that writes a snapshot while the parent goes on.  Other threads
- * that store at the moment of the fork leave half of what they do, as fork() does with any memory.
+ * transactions had stored, at its addresses: memory of their own, in which stores reach nothing and free() does
+ * nothing.  Calls on the pool fail all the same.  It serves a child that writes a snapshot while the parent goes on.
+ * Other threads that store at the moment of the fork leave half of what they do, as fork() does with any memory.
  *
  * Cost, at each fork: the pages in use are copied while the thread waits, and are the child's memory until it ends.
- * Short of memory, the child has none.  At most 8 pools; not with engine log, a second file (nvm/tier.h), object stores,
- * or while a relocation goes on: NVM_E_ENGINE.  -1: that, NVM_E_INVALID, NVM_E_TOO_LARGE, NVM_E_FORKED.  Threads: any. */
+ * Short of memory, the child has none.  At most 8 pools; not with engine log, a second file (nvm/tier.h), object
+ * stores, or while a relocation goes on: NVM_E_ENGINE.  -1: that, NVM_E_INVALID, NVM_E_TOO_LARGE, NVM_E_FORKED.
+ * Threads: any. */
 enum nvm_fork { NVM_FORK_NOTHING = 0, NVM_FORK_PICTURE = 1 };
 NVM_API int nvm_pool_set_fork(NVM_POOL *pool, uint32_t what);
 
@@ -115,9 +116,9 @@ NVM_API int nvm_pool_set_fork(NVM_POOL *pool, uint32_t what);
  *
  *   if (daemon(0, 0) != 0 || (pool = nvm_pool_after_fork(pool, NULL, 10000)) == NULL) give_up();
  *
- * The name is that by which the parent has opened the pool: absolute, where the daemon changes its folder.  `options` as
- * for nvm_pool_open_with().  Where the pool was the scope of this thread, the new one is.  NULL: NVM_E_INVALID for a pool
- * of this process itself, and what nvm_pool_open_with() says. */
+ * The name is that by which the parent has opened the pool: absolute, where the daemon changes its folder.  `options`
+ * as for nvm_pool_open_with().  Where the pool was the scope of this thread, the new one is.  NULL: NVM_E_INVALID for a
+ * pool of this process itself, and what nvm_pool_open_with() says. */
 NVM_API NVM_POOL *nvm_pool_after_fork(NVM_POOL *pool, const nvm_pool_options *options, unsigned wait_ms);
 
 /* ---- one turn, one transaction ---- */

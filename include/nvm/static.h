@@ -60,11 +60,12 @@ NVM_API int nvm_register_statics(const nvm_static_object *objects, size_t count)
 NVM_API int nvm_static(const char *name, const void *address, uint64_t bytes);
 
 /* Says, before pools are opened for change, that objects without a type (type 0, or one that nobody describes) may hold
- * addresses of this program and its libraries in any of their words, at multiples of 8 bytes.  holdfast-cc -fnvm-statics
- * says it for a program, and announces the names.  A pool that is opened then is one of such programs for good:
+ * addresses of this program and its libraries in any of their words, at multiples of 8 bytes.  holdfast-cc
+ * -fnvm-statics says it for a program, and announces the names.  A pool that is opened then is one of such programs for
+ * good:
  *
- *   each word that lies in an image (a program or library) of the process before, which is elsewhere now, is taken for a
- *   static pointer, found by name, or by place in the same build; what is gone is named and the pool refused.  In the
+ *   each word that lies in an image (a program or library) of the process before, which is elsewhere now, is taken for
+ *   a static pointer, found by name, or by place in the same build; what is gone is named and the pool refused.  In the
  *   image that makes this call everything has a name: a word that leads to none of it is no address, and stays
  *   a program that does not say this is refused (NVM_E_ADDRESS), with the names of both; one that opens read-only, as
  *   the holdfast command does, or with NVM_TYPES_IGNORE, has such words as they are

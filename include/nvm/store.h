@@ -151,8 +151,8 @@ NVM_API void *nvm_store_alloc(nvm_store *store, uint32_t type_id, size_t size);
 NVM_API void *nvm_store_calloc(nvm_store *store, uint32_t type_id, size_t count, size_t size);
 NVM_API char *nvm_store_strdup(nvm_store *store, const char *text);
 /* As nvm_stm_alloc() (nvm/stm.h), in a store that is attached for change and stays so until the barrier transaction has
- * ended: the object is private until the commit, and nvm_stm_free() frees it.  NULL: nvm_errno(), and the level can only
- * be rolled back: NVM_E_NO_SPACE as above; NVM_E_READ_ONLY; NVM_E_INVALID: the store is of another pool. */
+ * ended: the object is private until the commit, and nvm_stm_free() frees it.  NULL: nvm_errno(), and the level can
+ * only be rolled back: NVM_E_NO_SPACE as above; NVM_E_READ_ONLY; NVM_E_INVALID: the store is of another pool. */
 NVM_API void *nvm_stm_store_alloc(struct nvm_stm *tx, nvm_store *store, uint32_t type_id, size_t size);
 /* Gives pages that are empty back to the pool.  1: there were any; 0; -1. */
 NVM_API int nvm_store_trim(nvm_store *store);
@@ -206,10 +206,10 @@ typedef struct nvm_store_gc_report {
   uint64_t reserved[6];
 } nvm_store_gc_report;
 /* Collects one store now, attached or not, beside transactions of other threads; this thread has none.  On return what
- * was freed is durable; a crash meanwhile leaves a part of the garbage.  NVM_E_NOT_FOUND; NVM_E_SYSTEM with errno EACCES:
- * its rights do not allow it; NVM_E_TYPE_MISMATCH: an object of a type that nobody described can be reached;
- * NVM_E_BUSY: a transaction that was open has not ended for a second, or the store is being collected by another thread;
- * NVM_E_INVALID: the pool counts references, or the store has no root, or key-value stores of its own
+ * was freed is durable; a crash meanwhile leaves a part of the garbage.  NVM_E_NOT_FOUND; NVM_E_SYSTEM with errno
+ * EACCES: its rights do not allow it; NVM_E_TYPE_MISMATCH: an object of a type that nobody described can be reached;
+ * NVM_E_BUSY: a transaction that was open has not ended for a second, or the store is being collected by another
+ * thread; NVM_E_INVALID: the pool counts references, or the store has no root, or key-value stores of its own
  * (nvm/store_kv.h); NVM_E_CORRUPT; NVM_E_NO_MEMORY.  Costs a look at
  * each object, and 80 bytes of memory for each page. */
 NVM_API int nvm_store_gc(NVM_POOL *pool, const char *name, const nvm_store_gc_options *options,
@@ -257,8 +257,8 @@ typedef struct nvm_stores_options {
   uint64_t reserved[4];
 } nvm_stores_options;
 /* NVM_E_EXISTS: `burst` is set, and the pool has a catalogue already.  NVM_E_INVALID: `collect` in a pool that counts
- * references (nvm_pool_options.collect).  NVM_E_READ_ONLY: `collect` in a pool that is open read-only.  NVM_E_SYSTEM: no
- * thread for detached stores. */
+ * references (nvm_pool_options.collect).  NVM_E_READ_ONLY: `collect` in a pool that is open read-only.  NVM_E_SYSTEM:
+ * no thread for detached stores. */
 NVM_API int nvm_stores_configure(NVM_POOL *pool, const nvm_stores_options *options);
 
 typedef struct nvm_stores_statistics {

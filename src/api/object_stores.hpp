@@ -295,8 +295,8 @@ class object_stores {
 // The attached store that has this place; nullptr: none.
 [[nodiscard]] open_store* store_holding(NVM_POOL* pool, std::uint64_t offset) noexcept;
 
-// The directory of a store's own key-value stores, 0: none; and another, an object of the store: fill(payload) writes it
-// in the transaction that makes it.  This thread has no transaction open.
+// The directory of a store's own key-value stores, 0: none; and another, an object of the store: fill(payload) writes
+// it in the transaction that makes it.  This thread has no transaction open.
 [[nodiscard]] result<std::uint64_t> key_values_of(const nvm_store& s) noexcept;
 [[nodiscard]] status make_key_values(nvm_store& s, std::uint32_t type, std::uint64_t bytes,
                                      const std::function<void(std::uint64_t payload)>& fill);

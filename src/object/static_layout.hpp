@@ -8,9 +8,9 @@
 // It follows the type map of a pool, in the same object, and is replaced with that, in one transaction.
 //
 // While a relocation is under way a field may hold a *token* in place of an address: the number of a row, and how far
-// into its object.  No address of any program looks like one: its highest bits are neither all 0 nor all 1.  A word that
-// nobody describes may hold anything, so where there are such words tokens begin with a mark of 32 bits that no word of
-// the pool began with before; the lower half is a place in all rows one after the other.
+// into its object.  No address of any program looks like one: its highest bits are neither all 0 nor all 1.  A word
+// that nobody describes may hold anything, so where there are such words tokens begin with a mark of 32 bits that no
+// word of the pool began with before; the lower half is a place in all rows one after the other.
 #pragma once
 
 #include <cstddef>

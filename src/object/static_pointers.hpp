@@ -20,8 +20,8 @@
 // Guessed words (pointer_word::guessed): objects that nobody describes may hold such addresses too, where programs say
 // so.  A word leads into a program if it lies in an image of the table that lies elsewhere now, above the first 4 GiB;
 // one that is in an image that lies where it lay is right.  Such a word may hold anything, also what looks like a token
-// of layout::token_of(): so 0 looks for a mark that no word begins with, which 1 publishes.  Rows keep numbers and sizes
-// then, so that a place is the same in each table until 5.
+// of layout::token_of(): so 0 looks for a mark that no word begins with, which 1 publishes.  Rows keep numbers and
+// sizes then, so that a place is the same in each table until 5.
 //
 // Threads: parts of a pass may run in parallel.  Nobody else uses the pool meanwhile.
 #pragma once
@@ -125,8 +125,8 @@ class static_mover {
   bool goes_on_;
 };
 
-// The table of step 3: rows of `stored` keep their numbers, those that nothing leads to are used again; with a mark they
-// keep their sizes too, and none is used again.  May throw std::bad_alloc.
+// The table of step 3: rows of `stored` keep their numbers, those that nothing leads to are used again; with a mark
+// they keep their sizes too, and none is used again.  May throw std::bad_alloc.
 [[nodiscard]] static_table joined_table(const static_table& stored, const static_table& program,
                                         const static_uses& uses);
 // Of a program that has loaded, or unloaded, a library while the pool is in use: what both say, and the program where

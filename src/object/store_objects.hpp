@@ -32,8 +32,8 @@ class store_objects {
 
   // The clusters that the store has, whose maps have not been read.  May throw std::bad_alloc.
   void begin(std::vector<cluster> clusters);
-  // Reads the maps and allocation words of some more pages; true: there are no more.  has_still(page): the store has not
-  // given it back.  errc::corrupt names what is damaged, or was being changed.
+  // Reads the maps and allocation words of some more pages; true: there are no more.  has_still(page): the store has
+  // not given it back.  errc::corrupt names what is damaged, or was being changed.
   template <class HasStill>
   [[nodiscard]] result<bool> survey(unsigned pages_max, HasStill&& has_still) noexcept {
     for (; reading_ < parts_.size(); ++reading_) {
@@ -68,8 +68,8 @@ class store_objects {
 
   [[nodiscard]] std::uint64_t objects() const noexcept { return objects_; }
   [[nodiscard]] std::uint64_t words() const noexcept { return firsts_.size(); }
-  // The objects of these words that have no mark, at most `most`; `word` becomes where to go on.  Appends to `out`.  May
-  // throw std::bad_alloc.
+  // The objects of these words that have no mark, at most `most`; `word` becomes where to go on.  Appends to `out`.
+  // May throw std::bad_alloc.
   void unmarked(std::uint64_t& word, std::size_t most, std::vector<found_object>& out) const;
   // The object of a bit that is set.
   [[nodiscard]] found_object object_of(mark_place p) const noexcept;

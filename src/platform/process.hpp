@@ -18,7 +18,8 @@ namespace nvm::platform {
 // child may call only what is safe after fork in a threaded program.  For ever: there is no way to take them back.
 [[nodiscard]] status at_fork(void (*before)() noexcept, void (*parent)() noexcept, void (*child)() noexcept) noexcept;
 
-// Bytes of memory that the group of processes around this one may have (cgroups, as a container sees them); 0: no limit.
+// Bytes of memory that the group of processes around this one may have (cgroups, as a container sees them); 0: no
+// limit.
 [[nodiscard]] std::uint64_t memory_limit() noexcept;
 
 // Fills the buffer from the kernel's generator.

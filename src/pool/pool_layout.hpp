@@ -41,9 +41,9 @@ inline constexpr std::uint64_t home_bytes_max = std::uint64_t{1} << 46;  // so t
 // and never taken back.  stores: pages may be clusters of object stores (space/clusters_layout.hpp); set before the
 // first, and never taken back.  tier: pages of the data that are holes of the file are in a second one (tier_record);
 // set before the first is given back, and never taken back.  store_kv: object stores may have key-value stores of their
-// own (`key_values` of cluster_header); set before the first, and never taken back.  untyped_statics: objects that nobody
-// describes may hold addresses of the programs of the table of static pointers; set by the first program that says so,
-// never taken back.
+// own (`key_values` of cluster_header); set before the first, and never taken back.  untyped_statics: objects that
+// nobody describes may hold addresses of the programs of the table of static pointers; set by the first program that
+// says so, never taken back.
 //
 // Bits of features_compat.  untyped_bytes: no object whose type nobody describes has pointers in it (enum nvm_untyped).
 inline constexpr std::uint32_t feature_untyped_bytes = 1;

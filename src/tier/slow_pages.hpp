@@ -1,4 +1,5 @@
-// What stands for a page that fast memory does not have: a second file (page_file.hpp), or the pool's own (image_pages.hpp).
+// What stands for a page that fast memory does not have: a second file (page_file.hpp), or the pool's own
+// (image_pages.hpp).
 //
 // Threads: write_out() and read_ahead() by one each, beside each other; what changes or tells the books under the lock
 // that write_out() is given; figures() by any.

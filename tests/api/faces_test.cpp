@@ -250,7 +250,10 @@ const row rows[] = {
     {"nvm_kv_rename_in", dooms, dooms, "before",
      [](ground& g) { return nvm_kv_rename_in(g.store, "renamed", "other") == 0; }},
     {"nvm_kv_each_in", dooms, dooms, "before",
-     [](ground& g) { return nvm_kv_each_in(g.store, [](const char*, nvm_kv_index, void*) { return 0; }, nullptr) == 0; }},
+     [](ground& g) {
+       const auto goes_on = [](const char*, nvm_kv_index, void*) { return 0; };
+       return nvm_kv_each_in(g.store, goes_on, nullptr) == 0;
+     }},
     {"nvm_kv_put", dooms, part, "nvm_alloc()", put},
     {"nvm_kv_put_with", dooms, part, "nvm_alloc()",
      [](ground& g) { return nvm_kv_put_with(g.kv, "k", 1, "w", 1, NVM_KV_PUT_PRESENT) == 0; }},

@@ -1,6 +1,6 @@
 // Static pointers survive a crash at any point, also while a second program goes on where a first has ended, and in a
-// third after that: every field leads to what it led to, by name; where programs say so, words of objects without a type
-// too.
+// third after that: every field leads to what it led to, by name; where programs say so, words of objects without a
+// type too.
 #include <gtest/gtest.h>
 
 #include <cstdio>

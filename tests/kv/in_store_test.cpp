@@ -316,8 +316,8 @@ TEST_P(in_store, refuses_what_cannot_be) {
   detach(s);
 }
 
-// Readers and writers whose store is closed and detached under them, again and again: each call works or is refused, and
-// none touches a page that is not there.
+// Readers and writers whose store is closed and detached under them, again and again: each call works or is refused,
+// and none touches a page that is not there.
 TEST_P(in_store, is_closed_and_detached_while_others_use_it) {
   std::atomic<nvm_kv*> now{nullptr};
   std::atomic<bool> over{false};

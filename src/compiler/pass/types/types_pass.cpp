@@ -5,8 +5,8 @@
 // keeps a constructor: in static libraries it comes and goes with its object file, in shared ones it runs when they are
 // loaded, early or late, and --gc-sections has to leave it in.
 //
-// Where the map has static pointers, and with -fnvm-statics in each unit, a second one calls nvm_register_statics() with what of the unit they may lead to
-// (statics_of_unit.hpp).
+// Where the map has static pointers, and with -fnvm-statics in each unit, a second one calls nvm_register_statics()
+// with what of the unit they may lead to (statics_of_unit.hpp).
 #include "types_pass.hpp"
 
 #include <llvm/IR/IRBuilder.h>
