@@ -1,9 +1,6 @@
 #include "care/check_names.hpp"
 
-#include <fcntl.h>
-
 #include <algorithm>
-#include <array>
 #include <cstdarg>
 #include <cstdio>
 #include <cstring>
@@ -12,8 +9,7 @@
 #include <unordered_set>
 #include <vector>
 
-#include "platform/platform.hpp"
-#include "pool/superblock.hpp"
+#include "care/header_on_file.hpp"
 #include "space/cluster_image.hpp"
 #include "space/object_in_image.hpp"
 #include "space/space.hpp"
@@ -137,35 +133,23 @@ status check_names(const std::byte* base, const geometry& g, std::uint64_t catal
 }
 
 result<names_on_file> names_in(const char* path) noexcept {
-  const auto file = platform::file::open(path, O_RDONLY | O_NONBLOCK | O_NOCTTY);
-  if (!file) return file.error();
-  const auto facts = file->facts();
-  if (!facts) return facts.error();
-  if (!facts->regular) return fail(errc::not_a_pool, "%s: expected a regular file", path);
-  alignas(8) std::array<std::byte, superblock_probe_bytes> header;
-  const std::size_t available = std::min<std::uint64_t>(facts->bytes, header.size());
-  if (status s = file->read(0, header.data(), available); !s) return s.error();
-  const auto sb = pick_superblock(header.data(), available, facts->bytes);
-  if (!sb) return sb.error();
+  const auto h = header_on_file_of(path);
+  if (!h) return h.error();
   names_on_file found;
-  if ((sb->features_incompat & layout::feature_stores) == 0) return found;
-  const geometry g = geometry_of(*sb);
-  for (unsigned copy = 0; copy < 2; ++copy) {
-    const std::uint64_t word_at = anchor_word_at(g, copy, anchor_word::catalogue);
-    std::uint64_t word = 0;
-    if (status s = file->read(word_at, &word, sizeof word); !s) return s.error();
-    const std::uint64_t place = word & checked_mask;
+  if ((h->superblock.features_incompat & layout::feature_stores) == 0) return found;
+  const status read = each_anchored(*h, anchor_word::catalogue, [&](std::uint64_t place) -> status {
     layout::catalogue c;
-    if (!word_holds(word, word_seed(word_at)) || !g.in_data(place, sizeof c)) continue;
-    if (status s = file->read(place, &c, sizeof c); !s) return s.error();
+    if (!h->sizes.in_data(place, sizeof c)) return errc::not_found;
+    if (status s = h->file.read(place, &c, sizeof c); !s) return s;
     const std::uint64_t names_at = place + offsetof(layout::catalogue, names);
     const bool holds = c.magic == layout::catalogue_magic && c.check == stores::catalogue_check(c, place) &&
                        word_holds(c.names, word_seed(names_at));
-    if (!holds) continue;
+    if (!holds) return errc::not_found;
     found.names = c.names & checked_mask;
     found.burst = c.burst_names;
-    return found;
-  }
+    return {};
+  });
+  if (!read) return read.error();
   return found;
 }
 

@@ -1,7 +1,5 @@
 #include "care/region_sets.hpp"
 
-#include <fcntl.h>
-
 #include <algorithm>
 #include <array>
 #include <cstring>
@@ -9,8 +7,7 @@
 #include <new>
 #include <optional>
 
-#include "platform/platform.hpp"
-#include "pool/pool.hpp"
+#include "care/header_on_file.hpp"
 #include "region/region_layout.hpp"
 #include "space/space.hpp"
 
@@ -36,23 +33,26 @@ status each_of_regions(const platform::file& file, const geometry& g, Visit&& vi
   return {};
 }
 
-// The directory that an anchor names; nothing: there is none that holds.
-result<std::unique_ptr<on_media::directory>> directory_in(const platform::file& file, const geometry& g,
-                                                          std::uint64_t& at) {
-  for (unsigned copy = 0; copy < 2; ++copy) {
-    const std::uint64_t word_at = anchor_word_at(g, copy, anchor_word::regions);
-    std::uint64_t word = 0;
-    if (status s = file.read(word_at, &word, sizeof word); !s) return s.error();
-    at = word & checked_mask;
-    if (word == 0 || !word_holds(word, word_seed(word_at)) || !g.in_data(at, sizeof(on_media::directory))) continue;
-    auto d = std::make_unique<on_media::directory>();
-    if (status s = file.read(at, d.get(), sizeof *d); !s) return s.error();
-    if (d->magic == on_media::directory_magic && d->version == on_media::version &&
-        d->crc == checksum(d.get(), offsetof(on_media::directory, crc), at)) {
-      return d;
-    }
-  }
-  return std::unique_ptr<on_media::directory>{};
+// The directory that an anchor names, and where it is; nullptr: there is none that holds.
+struct found_directory {
+  std::unique_ptr<on_media::directory> d;
+  std::uint64_t at = 0;
+};
+result<found_directory> directory_in(const header_on_file& h) {
+  found_directory found{std::make_unique<on_media::directory>()};
+  bool holds = false;
+  const status read = each_anchored(h, anchor_word::regions, [&](std::uint64_t at) -> status {
+    on_media::directory& d = *found.d;
+    if (!h.sizes.in_data(at, sizeof d)) return errc::not_found;
+    if (status s = h.file.read(at, &d, sizeof d); !s) return s;
+    holds = d.magic == on_media::directory_magic && d.version == on_media::version &&
+            d.crc == checksum(&d, offsetof(on_media::directory, crc), at);
+    found.at = at;
+    return holds ? status{} : status{errc::not_found};
+  });
+  if (!read) return read.error();
+  if (!holds) found.d.reset();
+  return found;
 }
 
 std::optional<std::string> name_of(const on_media::directory& d, std::uint64_t directory_at, unsigned i) {
@@ -66,31 +66,22 @@ std::optional<std::string> name_of(const on_media::directory& d, std::uint64_t d
 }  // namespace
 
 result<std::vector<region_set_on_file>> region_sets_in(const char* path) noexcept try {
-  const auto file = platform::file::open(path, O_RDONLY | O_NONBLOCK | O_NOCTTY);
-  if (!file) return file.error();
-  const auto facts = file->facts();
-  if (!facts) return facts.error();
-  if (!facts->regular) return fail(errc::not_a_pool, "%s: expected a regular file", path);
-  alignas(8) std::array<std::byte, superblock_probe_bytes> header;
-  const std::size_t available = std::min<std::uint64_t>(facts->bytes, header.size());
-  if (status s = file->read(0, header.data(), available); !s) return s.error();
-  const auto sb = pick_superblock(header.data(), available, facts->bytes);
-  if (!sb) return sb.error();
+  const auto h = header_on_file_of(path);
+  if (!h) return h.error();
   std::vector<region_set_on_file> all;
-  if ((sb->features_incompat & layout::feature_regions) == 0) return all;
-  const geometry g = geometry_of(*sb);
-  std::uint64_t at = 0;
-  const auto d = directory_in(*file, g, at);
+  if ((h->superblock.features_incompat & layout::feature_regions) == 0) return all;
+  const geometry& g = h->sizes;
+  const auto d = directory_in(*h);
   if (!d) return d.error();
-  if (*d == nullptr) return all;
+  if (d->d == nullptr) return all;
   std::array<std::uint64_t, on_media::sets_max> pages{};
-  const status counted = each_of_regions(*file, g, [&](std::uint64_t, const layout::page_entry& e) {
+  const status counted = each_of_regions(h->file, g, [&](std::uint64_t, const layout::page_entry& e) {
     const unsigned i = e.store - on_media::first_owner;
     if (e.store >= on_media::first_owner && i < pages.size()) pages[i] += e.length_pages;
   });
   if (!counted) return counted.error();
   for (unsigned i = 0; i < on_media::sets_max; ++i) {
-    if (auto name = name_of(**d, at, i)) all.push_back({std::move(*name), pages[i] << g.page_shift});
+    if (auto name = name_of(*d->d, d->at, i)) all.push_back({std::move(*name), pages[i] << g.page_shift});
   }
   std::sort(all.begin(), all.end(), [](const auto& a, const auto& b) { return a.name < b.name; });
   return all;

@@ -1,8 +1,10 @@
 // holdfast info: what a pool's file says about itself, also beside a living owner.
 #include "care/check_names.hpp"
 #include "care/region_sets.hpp"
+#include "care/structure_names.hpp"
 #include "cli/arguments.hpp"
 #include "cli/kv_actions.hpp"
+#include "cli/lf_names.hpp"
 #include "cli/pool_facts.hpp"
 #include "cli/units.hpp"
 
@@ -25,6 +27,17 @@ exit_code run(const arguments& given, console& out) {
     for (const care::region_set_on_file& set : *found) {
       out.text("  regions    set {}, {}\n", kv_actions::printable(set.name), size_text(set.bytes));
       sets.push_back({{"name", set.name}, {"bytes", set.bytes}});
+    }
+  }
+  json& structures = document["structures"] = json::array();
+  if (const auto found = care::structures_in(path.c_str())) {
+    for (const care::structure_on_file& one : *found) {
+      const std::string_view kind = kind_names[static_cast<unsigned>(one.kind)];
+      const char* const entries = one.of_bytes ? "bytes" : "words";
+      out.text("  lock-free  {} of {} {}{}\n", kind, entries, kv_actions::printable(one.name),
+               one.volatile_links ? ", volatile links" : "");
+      structures.push_back(
+          {{"name", one.name}, {"kind", kind}, {"entries_are", entries}, {"volatile_links", one.volatile_links}});
     }
   }
   const auto names = care::names_in(path.c_str());

@@ -39,9 +39,13 @@ constexpr json_field fields[] = {
     // Of info alone.
     {"region_sets[].name", "of a set of regions, in the order of names; on ssd as of the last checkpoint"},
     {"region_sets[].bytes", "of the pages that it has"},
+    {"structures[].name", "of a lock-free structure, in the order of names; on ssd as of the last checkpoint"},
+    {"structures[].kind", "list, hash, skiplist or tree"},
+    {"structures[].entries_are", "words: keys and values are numbers of 8 bytes; bytes: they are of any size"},
+    {"structures[].volatile_links", "whether links are made anew at each open"},
     {"store_count", "object stores that have names; on ssd as of the last checkpoint"},
 };
-constexpr std::size_t fields_of_info = 3;
+constexpr std::size_t fields_of_info = 7;
 
 std::string uuid_text(const std::uint8_t (&uuid)[16]) {
   std::string text;

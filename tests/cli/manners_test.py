@@ -226,8 +226,9 @@ class Json(PoolTest):
             gone = self.without_an_object(medium)
             regions = self.regions_lines(medium)
             with_set = regions[0][2]
+            lf = self.lf_lines(medium)
             runs = {"create": [("create", self.path(medium, "new.nvm"), "--size", "1M", "--medium", medium)],
-                    "info": [("info", path), ("info", with_set)],
+                    "info": [("info", path), ("info", with_set), ("info", lf[0][2])],
                     "check": [("check", path), ("check", damaged)],
                     "doctor": [("doctor", path, "--kill-seconds", "0.1", "--crash-seconds", "0.1")],
                     "repair": [("repair", damaged), ("repair", gone, "--dry-run")],
@@ -237,7 +238,7 @@ class Json(PoolTest):
                     "types": [("types", path)],
                     "gc": [("gc", path, "--dry-run", "--untyped")],
                     "kv": self.kv_lines(medium),
-                    "lf": self.lf_lines(medium),
+                    "lf": lf,
                     "regions": regions,
                     "store": self.store_lines(medium),
                     "tier": self.tier_lines(),
@@ -257,7 +258,7 @@ class Json(PoolTest):
                     self.assertIn(done.returncode, (GOOD, NEGATIVE), done.stderr)
                     self.assertEqual(done.stderr, "")
                     seen |= set(names_in(json.loads(done.stdout)))
-                empty = ("findings[]", "kept[]", "lost[]", "objects[]", "region_sets[]", "key_values[]")
+                empty = ("findings[]", "kept[]", "lost[]", "objects[]", "region_sets[]", "structures[]", "key_values[]")
                 seen = {n.replace("choices[]", "choices") for n in seen if n not in empty}
                 seen -= {n for n in seen if n.startswith(("types[]", "statics[]"))}
                 # What needs types in the pool is types_test.py's.

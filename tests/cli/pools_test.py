@@ -21,6 +21,7 @@ class Create(PoolTest):
             self.assertEqual(path.stat().st_mode & 0o777, 0o640 & ~umask())
             told = self.answer("info", path)
             self.assertEqual(told.pop("region_sets"), [])
+            self.assertEqual(told.pop("structures"), [])
             self.assertEqual(told.pop("store_count"), 0)
             self.assertEqual(made, told)
             self.assertTrue(self.answer("check", path)["sound"])
