@@ -31,29 +31,8 @@
 
 namespace nvm {
 
-// What was found: true when there is something; code() tells "there is none" (NVM_OK) from a failure.
 template <class T>
-class [[nodiscard]] kv_answer {
- public:
-  kv_answer() noexcept = default;
-  kv_answer(T value) noexcept : value_{std::move(value)} {}
-  static kv_answer failed(int code) noexcept {
-    kv_answer a;
-    a.code_ = code;
-    return a;
-  }
-  explicit operator bool() const noexcept { return value_.has_value(); }
-  bool has_value() const noexcept { return value_.has_value(); }
-  T &operator*() noexcept { return *value_; }
-  const T &operator*() const noexcept { return *value_; }
-  T *operator->() noexcept { return &*value_; }
-  const T *operator->() const noexcept { return &*value_; }
-  int code() const noexcept { return code_; }
-
- private:
-  std::optional<T> value_;
-  int code_ = NVM_OK;
-};
+using kv_answer = answer<T>;
 
 // Which entries a cursor meets; see nvm_kv_range.  The keys must live until the cursor is open.
 struct kv_range {

@@ -26,8 +26,8 @@
 extern "C" {
 #endif
 
-/* An open structure, for any thread, until its pool is closed or it is dropped; later calls with it fail
- * (NVM_E_INVALID, NVM_E_NOT_FOUND).  It need not be closed. */
+/* An open structure, for any thread, until its pool is closed, it is dropped, or it has been closed as often as it was
+ * opened; later calls with it fail (NVM_E_INVALID, NVM_E_NOT_FOUND).  It need not be closed. */
 typedef struct nvm_lf nvm_lf;
 
 enum nvm_lf_kind {
@@ -52,13 +52,40 @@ enum nvm_lf_flags {
                                time proportional to their number; changes cost half as much */
 };
 
-/* Zero-initialise, then set what matters. */
+enum nvm_lf_links {
+  NVM_LF_LINK_AND_PERSIST = 1, /* a changed link is durable when its operation returns; by default */
+  /* Changed links wait in a cache of ordinary memory until an operation depends on them (log-free, section 4).  Changes
+   * by a handle with NVM_LF_NO_WAIT are durable when somebody depended on them, or after nvm_lf_wait(); other handles
+   * empty the cache at each change.  Of no effect on ssd, and where stores survive by themselves (shm). */
+  NVM_LF_LINK_CACHE = 2
+};
+enum nvm_lf_allocation {
+  NVM_LF_WORD_AT_ONCE = 1, /* the places of an allocation word are marked on media with one store; by default */
+  NVM_LF_ONE_AT_A_TIME = 2 /* each when it is taken (log-free, section 5.3) */
+};
+enum nvm_lf_recovery {                      /* of nodes of areas that were in use; log-free, section 5.5 */
+                       NVM_LF_BY_KIND = 1,  /* by search, but of lists by traversal; by default */
+                       NVM_LF_SEARCH = 2,   /* each is looked for by its key */
+                       NVM_LF_TRAVERSAL = 3 /* all links are followed */
+};
+#define NVM_LF_AREA_MIN 4096u
+#define NVM_LF_AREA_MAX 262144u
+
+/* Zero-initialise, then set what matters.  The last four concern all structures of the pool: the first open of one in
+ * a process chooses, 0: the default, or what was chosen.  Another choice later is NVM_E_BUSY until the pool is closed;
+ * another size of areas than the pool has is NVM_E_EXISTS. */
 typedef struct nvm_lf_options {
-  uint32_t kind;     /* enum nvm_lf_kind; 0: the structure's own; a new one is a hash table */
-  uint32_t flags;    /* enum nvm_lf_flags */
-  uint64_t expected; /* of a new one: about how many keys it will have (cells that a hash table begins with) */
-  uint32_t mode;     /* 0: a missing one is made; 1: it is NVM_E_NOT_FOUND; 2: an existing one is NVM_E_EXISTS */
-  uint32_t reserved[7];
+  uint32_t kind;       /* enum nvm_lf_kind; 0: the structure's own; a new one is a hash table */
+  uint32_t flags;      /* enum nvm_lf_flags */
+  uint64_t expected;   /* of a new one: about how many keys it will have (cells that a hash table begins with) */
+  uint32_t mode;       /* 0: a missing one is made; 1: it is NVM_E_NOT_FOUND; 2: an existing one is NVM_E_EXISTS */
+  uint32_t links;      /* enum nvm_lf_links */
+  uint32_t allocation; /* enum nvm_lf_allocation */
+  uint32_t recovery;   /* enum nvm_lf_recovery */
+  uint32_t area_bytes; /* of an area that the active page table names: a power of two, NVM_LF_AREA_MIN (by default) to
+                          NVM_LF_AREA_MAX; kept by the pool.  Larger ones: fewer entries written, more to look at after
+                          a crash */
+  uint32_t reserved[3];
 } nvm_lf_options;
 
 /* Opens a structure of the pool; NULL options: all zero.  The first call in a pool frees entries that the last process
@@ -66,12 +93,19 @@ typedef struct nvm_lf_options {
  * thread has open in the pool no structure can be made or dropped: the call fails (NVM_E_TX_OPEN), and the transaction
  * is rolled back. */
 NVM_API nvm_lf *nvm_lf_open(NVM_POOL *pool, const char *name, const nvm_lf_options *options);
+/* Ends one use of a structure, also after its pool was closed or it was dropped.  Opened again with the same flags the
+ * structure has the same handle.  A thread that is between nvm_lf_enter() and nvm_lf_leave() may still leave.  0; -1
+ * (NVM_E_INVALID): NULL, or it is closed already.  Threads: any, no other call with this handle meanwhile. */
+NVM_API int nvm_lf_close(nvm_lf *lf);
 /* Removes a structure that no thread uses; all of its memory goes back to the pool.  0 or -1. */
 NVM_API int nvm_lf_drop(NVM_POOL *pool, const char *name);
 /* Calls visit(name, kind, argument) for each structure until it returns non-zero, which is the result.  A visitor
  * should stop with a number above 0, since a failure gives -1. */
 NVM_API int nvm_lf_names(NVM_POOL *pool, int (*visit)(const char *name, int kind, void *argument), void *argument);
 NVM_API NVM_POOL *nvm_lf_pool(const nvm_lf *lf);
+/* enum nvm_lf_kind; whether it holds keys and values of any size (1) or words (0).  -1: as other calls. */
+NVM_API int nvm_lf_kind_of(const nvm_lf *lf);
+NVM_API int nvm_lf_holds_bytes(const nvm_lf *lf);
 /* Number of keys, give or take the operations under way.  0; or -1, and *count is left alone: the state of the
  * structure is unknown (NVM_E_IO, after a failed write or sync, also one in the background).  Cost: a load for each
  * thread that has used the pool. */
@@ -90,6 +124,21 @@ NVM_API int nvm_lf_remove64(nvm_lf *lf, uint64_t key);
 /* Calls visit until it returns non-zero, which is the result (above 0, or it looks like a failure).  In all but a hash
  * table: in the order of the keys. */
 NVM_API int nvm_lf_each64(nvm_lf *lf, int (*visit)(uint64_t key, uint64_t value, void *argument), void *argument);
+/* As nvm_lf_scan(), of words: exactly `entries_max` of them, unless there are fewer. */
+NVM_API int nvm_lf_scan64(nvm_lf *lf, uint64_t *cursor, size_t entries_max,
+                          int (*visit)(uint64_t key, uint64_t value, void *argument), void *argument);
+
+enum nvm_lf_from_flags {
+  NVM_LF_AFTER = 1 /* the first key is greater than the given one, not equal to it */
+};
+/* Of sorted structures: calls visit in ascending order of the keys, beginning with the first that is not less than
+ * `key`, for `entries_max` entries at most.  The key that was visited last, with NVM_LF_AFTER, goes on; each call
+ * visits greater keys, so a loop ends, whatever other threads insert in front of it.  Fewer visits than `entries_max`:
+ * that was the end.  An entry that is there during the whole call is visited; one that comes or goes may be.  Results
+ * as nvm_lf_each64(), and NVM_E_TYPE_MISMATCH: a hash table has no order of keys; NVM_E_INVALID: flags, visitor, or no
+ * entries wanted.  Cost: a look-up and a step for each entry; in a list a step also for each smaller key. */
+NVM_API int nvm_lf_scan_from64(nvm_lf *lf, uint64_t key, unsigned flags, size_t entries_max,
+                               int (*visit)(uint64_t key, uint64_t value, void *argument), void *argument);
 
 /* ---- bytes ---- */
 
@@ -156,11 +205,16 @@ NVM_API int nvm_lf_update(nvm_lf *lf, const void *key, size_t key_bytes,
                                                          void *argument),
                           void *argument);
 /* Calls visit for some `entries_max` entries from *cursor on (0: from the beginning), in any order; *cursor becomes the
- * place to go on from, 0: that was the end.  On ssd a visitor, here and in nvm_lf_each64(), sees entries that may
- * become durable only when the call returns.  A non-zero result of visit ends the call, which returns it; it should be
- * above 0, since a failure gives -1. */
+ * place to go on from, 0: that was the end.  In a sorted structure keys that begin with the same 8 bytes are visited in
+ * one call, however many: nvm_lf_scan_from() divides them.  On ssd a visitor, here and in nvm_lf_each64(), sees entries
+ * that may become durable only when the call returns.  A non-zero result of visit ends the call, which returns it; it
+ * should be above 0, since a failure gives -1. */
 NVM_API int nvm_lf_scan(nvm_lf *lf, uint64_t *cursor, size_t entries_max,
                         int (*visit)(const nvm_lf_entry *entry, void *argument), void *argument);
+/* As nvm_lf_scan_from64(), of bytes.  Keys are compared as memcmp() does; of two of which one begins with the other the
+ * shorter is less.  NULL with 0 bytes is the smallest key. */
+NVM_API int nvm_lf_scan_from(nvm_lf *lf, const void *key, size_t key_bytes, unsigned flags, size_t entries_max,
+                             int (*visit)(const nvm_lf_entry *entry, void *argument), void *argument);
 /* Calls visit for the entries that stand in the way: those in the `bytes` of the pool's memory around one that was
  * found, in whole 32 KiB.  When all of them are removed, and no thread is inside any more that could see one, this
  * memory serves entries of other sizes, and the pool's objects.  For a cache that has memory for entries of all sizes
@@ -183,7 +237,8 @@ NVM_API uint64_t nvm_lf_entry_bytes(const nvm_lf *lf, size_t key_bytes, size_t v
 NVM_API int nvm_lf_get_position(nvm_lf *lf, uint64_t *position);
 /* The same; after a failure UINT64_MAX, which nvm_wait() refuses.  Use nvm_lf_get_position(). */
 NVM_API uint64_t nvm_lf_position(nvm_lf *lf);
-/* Waits until everything that this thread has done to structures of the pool is durable.  -1 (NVM_E_IN_DOUBT): it may
+/* Waits until everything that this thread has done to structures of the pool is durable; with a link cache, what any
+ * thread has.  -1 (NVM_E_IN_DOUBT): it may
  * not be. */
 NVM_API int nvm_lf_wait(nvm_lf *lf);
 

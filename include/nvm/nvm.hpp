@@ -44,6 +44,30 @@ class [[nodiscard]] outcome {
   int code_ = NVM_OK;
 };
 
+// What a look-up found: true when there is something; code() tells "there is none" (NVM_OK) from a failure.
+template <class T>
+class [[nodiscard]] answer {
+ public:
+  answer() noexcept = default;
+  answer(T value) noexcept : value_{std::move(value)} {}
+  static answer failed(int code) noexcept {
+    answer a;
+    a.code_ = code;
+    return a;
+  }
+  explicit operator bool() const noexcept { return value_.has_value(); }
+  bool has_value() const noexcept { return value_.has_value(); }
+  T &operator*() noexcept { return *value_; }
+  const T &operator*() const noexcept { return *value_; }
+  T *operator->() noexcept { return &*value_; }
+  const T *operator->() const noexcept { return &*value_; }
+  int code() const noexcept { return code_; }
+
+ private:
+  std::optional<T> value_;
+  int code_ = NVM_OK;
+};
+
 // Owns an open pool; closes it at the end of its life.  If that is refused (a transaction is open, a thread is inside
 // of a lock-free structure) the pool stays open until the process ends; close() tells of it.
 class pool {

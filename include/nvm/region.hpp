@@ -31,26 +31,8 @@
 
 namespace nvm {
 
-// A value, or the enum nvm_error why there is none.
 template <class T>
-class [[nodiscard]] region_answer {
- public:
-  region_answer(T value) noexcept : value_{std::move(value)} {}
-  static region_answer failed(int code) noexcept { return region_answer{code, no_value{}}; }
-  explicit operator bool() const noexcept { return value_.has_value(); }
-  bool has_value() const noexcept { return value_.has_value(); }
-  T &operator*() noexcept { return *value_; }
-  const T &operator*() const noexcept { return *value_; }
-  T *operator->() noexcept { return &*value_; }
-  const T *operator->() const noexcept { return &*value_; }
-  int code() const noexcept { return code_; }
-
- private:
-  struct no_value {};
-  region_answer(int code, no_value) noexcept : code_{code} {}
-  std::optional<T> value_;
-  int code_ = NVM_OK;
-};
+using region_answer = answer<T>;
 
 // The bytes of a region at one moment, which stay as they are until the end of its life, or let_go(): see
 // nvm_region_hold().  False: it could not be held, code() says why, or it was let go.  Any thread may end it.

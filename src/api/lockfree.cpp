@@ -1,41 +1,22 @@
-// Lock-free structures of the C interface: how a call finds its structure and its thread's part of it.
+// Lock-free structures of the C interface: how an operation finds its structure and its thread's part of it.
 //
 // Threads.  A thread gets a number in a pool at its first call there, and gives it back when it ends.  The pool's lock
-// is held while the side is made, found and closed; the numbers of threads that end take the lock of the record that
-// they share with the pool, which says whether the pool still is.
+// is held while the side is closed; the numbers of threads that end take the lock of the record that they share with
+// the pool, which says whether the pool is open.
 #include "nvm/lockfree.h"
 
 #include <cstring>
 #include <memory>
 #include <mutex>
 #include <new>
-#include <optional>
-#include <string>
 #include <vector>
 
 #include "api/carried_exception.hpp"
-#include "api/named.hpp"
-#include "api/pool_object.hpp"
+#include "api/lockfree_handle.hpp"
 #include "nvm/stm.h"
 
-struct nvm_lf {
-  nvm::api::debugger_view seen;  // first
-  NVM_POOL* pool = nullptr;
-  nvm::api::open_structure* of = nullptr;
-  nvm::api::open_structures* all = nullptr;
-  bool waits = true;
-  bool verifies = false;  // what it reads
-};
-
 namespace nvm::api {
-
-// The open structures of one pool; outlives the pool while threads refer to it.
-// One handle for each name, whether it waits (0) or not (1), and does not verify (0) or does (2).
-struct open_structures : named<nvm_lf, structure_side, 4> {};
-
 namespace {
-
-constexpr words structures{"lock-free structure", "lock-free structures"};
 
 // The number used last, found without a search.
 struct last_number {
@@ -106,63 +87,6 @@ class thread_numbers {
   return find_number(pool);
 }
 
-status usable_by_structures(const NVM_POOL* pool) noexcept {
-  if (status s = usable_pool(pool); !s) return s;
-  if (pool->file->read_only()) {
-    return fail(errc::read_only, "%s: lock-free structures of a pool that is opened read-only are out of reach",
-                pool->file->path());
-  }
-  return {};
-}
-status usable(const nvm_lf* lf) noexcept { return usable_handle(lf, structures); }
-result<open_structures*> structures_of(NVM_POOL* pool) noexcept {
-  return all_of(pool, pool->structures_lock, pool->structures, structures,
-                [pool](open_structures&) { return pool->engine->open_structures(); });
-}
-
-result<nvm_lf*> open_one(NVM_POOL* pool, const char* name, const nvm_lf_options& o) noexcept {
-  constexpr std::uint32_t known_flags =
-      NVM_LF_BYTES | NVM_LF_NO_WAIT | NVM_LF_VOLATILE_LINKS | NVM_LF_NO_CHECKSUMS | NVM_LF_VERIFY_READS;
-  if (name == nullptr) return fail(errc::invalid, "the name of a lock-free structure is NULL");
-  if (o.kind > static_cast<unsigned>(lockfree::layout::last_kind))
-    return fail(errc::invalid, "kind %u is none of enum nvm_lf_kind", o.kind);
-  if ((o.flags & ~known_flags) != 0) return fail(errc::invalid, "flags %u are none of enum nvm_lf_flags", o.flags);
-  if (o.mode > 2) return fail(errc::invalid, "mode %u: expected 0, 1 or 2", o.mode);
-  for (const std::uint32_t r : o.reserved) {
-    if (r != 0) return fail(errc::invalid, "a reserved field of nvm_lf_options is %u, expected 0", r);
-  }
-  const auto all = structures_of(pool);
-  if (!all) return all.error();
-  const std::lock_guard guard{(*all)->lock};
-  if ((*all)->side == nullptr) return fail(errc::invalid, "pool %s was closed", pool->file->path());
-  structure_side& side = *(*all)->side;
-  const bool bytes = (o.flags & NVM_LF_BYTES) != 0;
-  auto found = side.find(name);
-  if (found && o.mode == 2) return fail(errc::exists, "the pool has a lock-free structure '%s' already", name);
-  if (!found) {
-    if (found.error() != errc::not_found || o.mode == 1) return found.error();
-    if (status s = not_in_transaction(pool, "the making of a structure by nvm_lf_open()"); !s) return s.error();
-    const auto kind = o.kind == 0 ? lockfree::layout::kind::hash : static_cast<lockfree::layout::kind>(o.kind);
-    found = side.create(name, kind, bytes, (o.flags & NVM_LF_VOLATILE_LINKS) != 0, (o.flags & NVM_LF_NO_CHECKSUMS) == 0,
-                        o.expected);
-    if (!found) return found.error();
-  }
-  const auto kind = static_cast<std::uint32_t>((*found)->kind());
-  if (o.kind != 0 && o.kind != kind) {
-    return fail(errc::type_mismatch, "lock-free structure '%s': kind: found %u, expected %u", name, kind, o.kind);
-  }
-  if ((*found)->of_bytes() != bytes) {
-    return fail(errc::type_mismatch, "lock-free structure '%s': found %s, expected %s", name, bytes ? "words" : "bytes",
-                bytes ? "bytes" : "words");
-  }
-  const bool waits = (o.flags & NVM_LF_NO_WAIT) == 0;
-  const bool verifies = (o.flags & NVM_LF_VERIFY_READS) != 0;
-  const unsigned way = (waits ? 0U : 1U) + (verifies ? 2U : 0U);
-  auto made = handle_of(pool, **all, name, *found, way, debugger_view::of_structure, structures, waits, verifies);
-  if (made) (*made)->seen.kind = kind;
-  return made;
-}
-
 // Until what the thread has done and seen is durable.  errc::in_doubt: the sync failed that it needed.  0 is a position
 // like any other: a pool that has failed captures nothing, so that a thread which has done something there stays at it.
 status wait_for_position(const nvm_lf* lf, unsigned who) noexcept {
@@ -180,6 +104,9 @@ int run(nvm_lf* lf, Call&& call) noexcept {
   if (status s = medium_is_whole(lf->pool); !s) return report(s.error());
   const result<int> answer = call(*who);
   if (!answer) return report(if_intact(lf->pool, answer.error()).error());
+  if constexpr (What == effect::changes) {
+    if (lf->waits) lf->all->side->settle();
+  }
   const auto wait = [&] { return wait_for_position(lf, *who); };
   if (status s = acknowledge<What>(lf, wait); !s) return report(s.error());
   if (status s = no_page_was_lost<What>(lf->pool); !s) return report(s.error());
@@ -218,6 +145,14 @@ status check_value(const void* value, std::size_t bytes) noexcept {
   }
   return {};
 }
+status check_scan(bool has_cursor, std::size_t entries_max, bool has_visitor) noexcept {
+  if (has_cursor && has_visitor && entries_max != 0) return {};
+  return fail(errc::invalid, "the cursor or the visitor is NULL, or no entries are wanted");
+}
+status check_from(unsigned flags) noexcept {
+  if ((flags & ~static_cast<unsigned>(NVM_LF_AFTER)) == 0) return {};
+  return fail(errc::invalid, "flags %u are none of enum nvm_lf_from_flags", flags);
+}
 std::span<const std::byte> bytes_of(const void* p, std::size_t n) noexcept {
   return {static_cast<const std::byte*>(p), n};
 }
@@ -234,6 +169,25 @@ nvm_lf_entry entry_for_c(const structure_entry& e) noexcept {
   return {e.key.data(), e.key.size(), e.value.data(), e.value.size(), e.mark, e.offset};
 }
 
+// The same, which shows words.
+template <class All>
+int walk_words(nvm_lf* lf, int (*visit)(std::uint64_t, std::uint64_t, void*), void* argument, All&& all) {
+  struct context {
+    int (*visit)(std::uint64_t, std::uint64_t, void*);
+    void* argument;
+    carried_exception thrown;
+  } c{visit, argument, {}};
+  constexpr auto each = [](std::uint64_t key, std::uint64_t value, void* raw) {
+    auto& k = *static_cast<context*>(raw);
+    return k.thrown.call([&] { return k.visit(key, value, k.argument); }, 1);
+  };
+  const int answer = run<effect::looks>(lf, [&](unsigned who) {
+    c.thrown.of(*lf->pool->file);
+    return all(who, static_cast<int (*)(std::uint64_t, std::uint64_t, void*)>(each), &c);
+  });
+  c.thrown.go_on();
+  return answer;
+}
 // A call of `all`, which shows entries to a visitor of the program.  Its exceptions leave when the walk has ended.
 template <class All>
 int walk(nvm_lf* lf, int (*visit)(const nvm_lf_entry*, void*), void* argument, All&& all) {
@@ -297,38 +251,6 @@ using nvm::api::effect::looks;
 
 extern "C" {
 
-nvm_lf* nvm_lf_open(NVM_POOL* pool, const char* name, const nvm_lf_options* options) {
-  constexpr nvm_lf_options none{};
-  const nvm::platform::in_call here;
-  if (status s = api::usable_by_structures(pool); !s) return api::report_null<nvm_lf>(s.error());
-  const auto lf = api::open_one(pool, name, options == nullptr ? none : *options);
-  if (status s = api::if_intact(pool, lf ? status{} : status{lf.error()}); !s) {
-    return api::report_null<nvm_lf>(s.error());
-  }
-  return *lf;
-}
-
-int nvm_lf_drop(NVM_POOL* pool, const char* name) {
-  const nvm::platform::in_call here;
-  if (status s = api::usable_by_structures(pool); !s) return api::report(s.error());
-  if (name == nullptr) return api::report(fail(errc::invalid, "the name of a lock-free structure is NULL"));
-  if (status s = api::not_in_transaction(pool, "nvm_lf_drop()"); !s) return api::report(s.error());
-  const auto all = api::structures_of(pool);
-  if (!all) return api::report(all.error());
-  return api::answer(api::drop_named(pool, **all, name, api::structures,
-                                     [](const api::structure_side&) noexcept -> status { return {}; }));
-}
-
-int nvm_lf_names(NVM_POOL* pool, int (*visit)(const char*, int, void*), void* argument) {
-  std::optional<nvm::platform::in_call> here{std::in_place};
-  if (status s = api::usable_by_structures(pool); !s) return api::report(s.error());
-  const auto all = api::structures_of(pool);
-  if (!all) return api::report(all.error());
-  return api::names_of(pool, **all, visit, argument, here);
-}
-
-NVM_POOL* nvm_lf_pool(const nvm_lf* lf) { return lf == nullptr ? nullptr : lf->pool; }
-
 int nvm_lf_get_count(nvm_lf* lf, uint64_t* count) {
   if (count == nullptr) return api::report(fail(errc::invalid, "the place for the count is NULL"));
   const nvm::platform::in_call here;
@@ -367,23 +289,25 @@ int nvm_lf_remove64(nvm_lf* lf, uint64_t key) {
 
 int nvm_lf_each64(nvm_lf* lf, int (*visit)(uint64_t, uint64_t, void*), void* argument) {
   if (visit == nullptr) return api::report(fail(errc::invalid, "the visitor is NULL"));
-  struct context {
-    int (*visit)(uint64_t, uint64_t, void*);
-    void* argument;
-    api::carried_exception thrown;
-  } c{visit, argument, {}};
-  const int answer = api::run<looks>(lf, [&](unsigned who) {
-    c.thrown.of(*lf->pool->file);
-    return lf->of->each64(
-        who,
-        [](std::uint64_t key, std::uint64_t value, void* raw) {
-          auto& k = *static_cast<context*>(raw);
-          return k.thrown.call([&] { return k.visit(key, value, k.argument); }, 1);
-        },
-        &c);
+  return api::walk_words(lf, visit, argument,
+                         [&](unsigned who, auto* each, void* context) { return lf->of->each64(who, each, context); });
+}
+
+int nvm_lf_scan64(nvm_lf* lf, uint64_t* cursor, size_t entries_max, int (*visit)(uint64_t, uint64_t, void*),
+                  void* argument) {
+  if (status s = api::check_scan(cursor != nullptr, entries_max, visit != nullptr); !s) return api::report(s.error());
+  return api::walk_words(lf, visit, argument, [&](unsigned who, auto* each, void* context) {
+    return lf->of->scan64(who, *cursor, entries_max, each, context);
   });
-  c.thrown.go_on();
-  return answer;
+}
+
+int nvm_lf_scan_from64(nvm_lf* lf, uint64_t key, unsigned flags, size_t entries_max,
+                       int (*visit)(uint64_t, uint64_t, void*), void* argument) {
+  if (status s = api::check_scan(true, entries_max, visit != nullptr); !s) return api::report(s.error());
+  if (status s = api::check_from(flags); !s) return api::report(s.error());
+  return api::walk_words(lf, visit, argument, [&](unsigned who, auto* each, void* context) {
+    return lf->of->scan_from64(who, key, (flags & NVM_LF_AFTER) != 0, entries_max, each, context);
+  });
 }
 
 int nvm_lf_put(nvm_lf* lf, const void* key, size_t key_bytes, const void* value, size_t value_bytes, uint64_t mark,
@@ -564,11 +488,21 @@ int nvm_lf_update(nvm_lf* lf, const void* key, size_t key_bytes,
 
 int nvm_lf_scan(nvm_lf* lf, uint64_t* cursor, size_t entries_max, int (*visit)(const nvm_lf_entry*, void*),
                 void* argument) {
-  if (cursor == nullptr || visit == nullptr || entries_max == 0) {
-    return api::report(fail(errc::invalid, "the cursor or the visitor is NULL, or no entries are wanted"));
-  }
+  if (status s = api::check_scan(cursor != nullptr, entries_max, visit != nullptr); !s) return api::report(s.error());
   return api::walk(lf, visit, argument, [&](unsigned who, auto* each, void* context) {
     return lf->of->scan(who, *cursor, entries_max, each, context);
+  });
+}
+
+int nvm_lf_scan_from(nvm_lf* lf, const void* key, size_t key_bytes, unsigned flags, size_t entries_max,
+                     int (*visit)(const nvm_lf_entry*, void*), void* argument) {
+  if (status s = api::check_scan(true, entries_max, visit != nullptr); !s) return api::report(s.error());
+  if (status s = api::check_from(flags); !s) return api::report(s.error());
+  if (status s = api::check_key(key, key_bytes); !s) return api::report(s.error());
+  return api::walk(lf, visit, argument, [&](unsigned who, auto* each, void* context) -> result<int> {
+    if (status s = api::readable(key, key_bytes); !s) return s.error();
+    return lf->of->scan_from(who, api::bytes_of(key, key_bytes), (flags & NVM_LF_AFTER) != 0, entries_max, each,
+                             context);
   });
 }
 
@@ -599,6 +533,7 @@ int nvm_lf_get_position(nvm_lf* lf, uint64_t* position) {
   if (status s = api::usable(lf); !s) return api::report(s.error());
   const auto who = api::number_in(lf->pool);
   if (!who) return api::report(who.error());
+  lf->all->side->settle();
   // The medium is asked after that: stores in a medium that has failed get no position.
   const uint64_t reached = lf->all->side->position(*who);
   if (status s = api::medium_is_whole(lf->pool); !s) return api::report(s.error());
@@ -616,6 +551,7 @@ int nvm_lf_wait(nvm_lf* lf) {
   if (status s = api::usable(lf); !s) return api::report(s.error());
   const auto who = api::number_in(lf->pool);
   if (!who) return api::report(who.error());
+  lf->all->side->settle();
   return api::answer(api::wait_for_position(lf, *who));
 }
 

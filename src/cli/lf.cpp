@@ -6,6 +6,7 @@
 #include <exception>
 #include <iterator>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -14,6 +15,7 @@
 #include "cli/actions.hpp"
 #include "cli/arguments.hpp"
 #include "cli/kv_actions.hpp"
+#include "cli/lf_names.hpp"
 #include "cli/progress.hpp"
 #include "nvm/lockfree.hpp"
 
@@ -24,10 +26,11 @@ namespace {
 using kv_actions::add_bytes;
 using kv_actions::printable;
 
-constexpr std::string_view kind_names[] = {"", "list", "hash", "skiplist", "tree"};
 std::string_view name_of_kind(int kind) noexcept {
   return kind > 0 && static_cast<std::size_t>(kind) < std::size(kind_names) ? kind_names[kind] : "unknown";
 }
+
+constexpr std::string_view recoveries[] = {"by-kind", "search", "traversal"};  // enum nvm_lf_recovery, less 1
 
 // One call, and the structure that it is about.
 struct call {
@@ -40,6 +43,7 @@ struct call {
   nvm_lf* structure = nullptr;
   int kind = 0;
   bool of_bytes = false;
+  std::optional<std::string> from{};  // the key that a scan begins with, as bytes
 
   [[nodiscard]] json answer() const {
     json o = {{"path", path}, {"action", action}};
@@ -54,6 +58,12 @@ struct call {
     return out.fail({exit_usage, "lf " + action, "USAGE", std::move(what)});
   }
   [[nodiscard]] exit_code failed() const { return out.fail_library(path); }
+  [[nodiscard]] std::uint32_t recovery() const {
+    const auto method = given.choice("recovery");
+    if (!method) return 0;
+    return 1 + static_cast<std::uint32_t>(std::find(std::begin(recoveries), std::end(recoveries), *method) -
+                                          std::begin(recoveries));
+  }
   [[nodiscard]] bool open() {
     at = pool::open(path.c_str(), nvm_pool_options{});
     return at.has_value();
@@ -66,27 +76,24 @@ struct call {
       nvm_lf_options o{};
       o.flags = flags;
       o.mode = 1;  // it is there
+      o.recovery = recovery();
       structure = nvm_lf_open(at->handle(), name.c_str(), &o);
       of_bytes = flags != 0;
       if (structure != nullptr || nvm_errno() != NVM_E_TYPE_MISMATCH) break;
     }
     if (structure == nullptr) return false;
-    struct wanted {
-      const std::string& name;
-      int& kind;
-    } what{name, kind};
-    return nvm_lf_names(
-               at->handle(),
-               [](const char* found, int its_kind, void* argument) {
-                 auto& w = *static_cast<wanted*>(argument);
-                 if (w.name == found) w.kind = its_kind;
-                 return 0;
-               },
-               &what) == 0;
+    kind = nvm_lf_kind_of(structure);
+    return kind > 0;
   }
 };
 
 // ---- all entries ----
+
+std::uint64_t word_in(std::string_view bytes) {
+  std::uint64_t word = 0;
+  (void)bytes.copy(reinterpret_cast<char*>(&word), sizeof word);
+  return word;
+}
 
 // Calls visit(key, value) for each entry, as bytes, until it returns false; false: the library failed.
 template <class Visit>
@@ -95,8 +102,12 @@ bool each_entry(const call& c, Visit&& visit) {
     Visit& visit;
     bool stopped = false;
     std::exception_ptr thrown{};  // by visit(), which the library must not see
+    std::size_t shown = 0;
+    std::string* last = nullptr;  // becomes the key that was shown last
     int show(std::string_view key, std::string_view value) noexcept {
       try {
+        ++shown;
+        if (last != nullptr) *last = key;
         stopped = !visit(key, value);
       } catch (...) {
         thrown = std::current_exception();
@@ -105,36 +116,38 @@ bool each_entry(const call& c, Visit&& visit) {
       return stopped ? 1 : 0;
     }
   } s{visit};
+  constexpr std::size_t at_a_time = 1000;
+  const auto bytes = [](const nvm_lf_entry* e, void* argument) {
+    return static_cast<state*>(argument)->show({static_cast<const char*>(e->key), e->key_bytes},
+                                               {static_cast<const char*>(e->value), e->value_bytes});
+  };
+  const auto words = [](std::uint64_t key, std::uint64_t value, void* argument) {
+    return static_cast<state*>(argument)->show({reinterpret_cast<const char*>(&key), sizeof key},
+                                               {reinterpret_cast<const char*>(&value), sizeof value});
+  };
   int ended = 0;
-  if (c.of_bytes) {
+  if (c.from) {
+    std::string at = *c.from;
+    std::string last = at;
+    s.last = &last;
+    for (unsigned flags = 0; ended == 0; flags = NVM_LF_AFTER) {
+      s.shown = 0;
+      ended = c.of_bytes ? nvm_lf_scan_from(c.structure, at.data(), at.size(), flags, at_a_time, bytes, &s)
+                         : nvm_lf_scan_from64(c.structure, word_in(at), flags, at_a_time, words, &s);
+      if (s.shown < at_a_time) break;
+      at = last;
+    }
+  } else {
     std::uint64_t cursor = 0;
     do {
-      ended = nvm_lf_scan(
-          c.structure, &cursor, 1000,
-          [](const nvm_lf_entry* e, void* argument) {
-            return static_cast<state*>(argument)->show({static_cast<const char*>(e->key), e->key_bytes},
-                                                       {static_cast<const char*>(e->value), e->value_bytes});
-          },
-          &s);
+      ended = c.of_bytes ? nvm_lf_scan(c.structure, &cursor, at_a_time, bytes, &s)
+                         : nvm_lf_scan64(c.structure, &cursor, at_a_time, words, &s);
     } while (ended == 0 && cursor != 0);
-  } else {
-    ended = nvm_lf_each64(
-        c.structure,
-        [](std::uint64_t key, std::uint64_t value, void* argument) {
-          return static_cast<state*>(argument)->show({reinterpret_cast<const char*>(&key), sizeof key},
-                                                     {reinterpret_cast<const char*>(&value), sizeof value});
-        },
-        &s);
   }
   if (s.thrown) std::rethrow_exception(s.thrown);
   return ended >= 0;
 }
 
-std::uint64_t word_in(std::string_view bytes) {
-  std::uint64_t word = 0;
-  (void)bytes.copy(reinterpret_cast<char*>(&word), sizeof word);
-  return word;
-}
 std::string text_of(const call& c, std::string_view bytes) {
   if (!c.of_bytes) return fmt::format("{}", word_in(bytes));
   return c.base64 ? base64_of(bytes) : printable(bytes);
@@ -145,6 +158,18 @@ void add(json& o, const call& c, const std::string& name, std::string_view bytes
   } else {
     o[name] = word_in(bytes);
   }
+}
+
+// The bytes of a key as it is written on the command line; nothing: no_key() says why.
+std::optional<std::string> key_in(const call& c, const std::string& text) {
+  if (c.of_bytes) return c.base64 ? bytes_of_base64(text) : std::optional{text};
+  const auto word = word_of(text);
+  if (!word) return std::nullopt;
+  return std::string{reinterpret_cast<const char*>(&*word), sizeof *word};
+}
+std::string no_key(const call& c, const std::string& text) {
+  if (c.of_bytes) return "the key is no base64";
+  return fmt::format("\"{}\" is no number: the keys of this structure have 8 bytes", text);
 }
 
 // ---- the actions ----
@@ -175,20 +200,18 @@ exit_code list(call& c) {
 exit_code get(call& c) {
   if (!c.open_structure()) return c.failed();
   const std::string& text = c.given.operand(3);
+  const auto key = key_in(c, text);
+  if (!key) return c.misused(no_key(c, text));
   std::string value(sizeof(std::uint64_t), '\0');
   int found = 0;
   if (c.of_bytes) {
-    const auto key = c.base64 ? bytes_of_base64(text) : std::optional{text};
-    if (!key) return c.misused("the key is no base64");
     const lf_guard inside{c.structure};
     nvm_lf_entry e{};
     found = inside ? nvm_lf_find(c.structure, key->data(), key->size(), &e) : -1;
     if (found == 1) value.assign(static_cast<const char*>(e.value), e.value_bytes);
   } else {
-    const auto key = word_of(text);
-    if (!key) return c.misused(fmt::format("\"{}\" is no number: the keys of this structure have 8 bytes", text));
     std::uint64_t word = 0;
-    found = nvm_lf_get64(c.structure, *key, &word);
+    found = nvm_lf_get64(c.structure, word_in(*key), &word);
     std::copy_n(reinterpret_cast<const char*>(&word), sizeof word, value.data());
   }
   if (found < 0) return c.failed();
@@ -205,6 +228,12 @@ exit_code get(call& c) {
 // Printed as they are walked: a structure may hold more than fits into memory as text.
 exit_code scan(call& c) {
   if (!c.open_structure()) return c.failed();
+  if (c.given.flag("from")) {
+    const std::string text = c.given.text("from");
+    if (c.kind == NVM_LF_HASH) return c.misused("--from: a hash table has no order of keys");
+    c.from = key_in(c, text);
+    if (!c.from) return c.misused(no_key(c, text));
+  }
   const std::uint64_t limit = c.given.number("limit").value_or(UINT64_MAX);
   std::uint64_t count = 0;
   if (c.out.as_json()) {
@@ -284,17 +313,50 @@ exit_code look_at_all(call& c) {
   return checks && !sound ? exit_negative : exit_good;
 }
 
+std::uint32_t number_in(std::string_view name, std::span<const std::string_view> names) {
+  return static_cast<std::uint32_t>(std::find(names.begin(), names.end(), name) - names.begin());
+}
+
+exit_code create(call& c) {
+  nvm_lf_options o{};
+  o.mode = 2;  // it is new
+  o.kind = number_in(c.given.choice("kind").value_or("hash"), kind_names);
+  o.flags = (c.given.flag("words") ? 0U : unsigned{NVM_LF_BYTES}) |
+            (c.given.flag("volatile-links") ? unsigned{NVM_LF_VOLATILE_LINKS} : 0U) |
+            (c.given.flag("no-checksums") ? unsigned{NVM_LF_NO_CHECKSUMS} : 0U);
+  o.expected = c.given.number("expected").value_or(0);
+  const std::uint64_t area = c.given.number("area").value_or(0);
+  if (area > NVM_LF_AREA_MAX) return c.misused(fmt::format("--area: at most {} bytes", NVM_LF_AREA_MAX));
+  o.area_bytes = static_cast<std::uint32_t>(area);
+  o.recovery = c.recovery();
+  if (!c.open()) return c.failed();
+  c.structure = nvm_lf_open(c.at->handle(), c.given.operand(2).c_str(), &o);
+  if (c.structure == nullptr) return c.failed();
+  c.kind = nvm_lf_kind_of(c.structure);
+  c.of_bytes = nvm_lf_holds_bytes(c.structure) == 1;
+  c.out.document(c.answer());
+  return exit_good;
+}
+
+exit_code drop(call& c) {
+  if (!c.open_structure()) return c.failed();
+  const json answer = c.answer();
+  if (nvm_lf_drop(c.at->handle(), c.given.operand(2).c_str()) != 0) return c.failed();
+  c.out.document(answer);
+  return exit_good;
+}
+
 constexpr action<call> table[] = {
-    {"list", 2, 2, list},        {"get", 4, 4, get},           {"scan", 3, 3, scan},
-    {"stat", 3, 3, look_at_all}, {"check", 3, 3, look_at_all},
+    {"list", 2, 2, list},         {"get", 4, 4, get},       {"scan", 3, 3, scan}, {"stat", 3, 3, look_at_all},
+    {"check", 3, 3, look_at_all}, {"create", 3, 3, create}, {"drop", 3, 3, drop},
 };
 constexpr auto actions = names_of(table);
 
+constexpr std::string_view kinds[] = {"hash", "list", "skiplist", "tree"};
 constexpr operand operands[] = {
     {"ACTION", operand_kind::choice, true,
      "list (the structures), get (an entry), scan (all entries), stat (how many there are), check (whether each is "
-     "found "
-     "by its key)",
+     "found by its key), create (a structure), drop (a structure with all that is in it)",
      actions},
     {"PATH", operand_kind::pool_file, true, "the pool; nobody else may have it open"},
     {"NAME", operand_kind::text, false, "all but list: the structure"},
@@ -303,6 +365,16 @@ constexpr operand operands[] = {
 constexpr option options[] = {
     {"base64", value_kind::flag, "", "get, scan: keys and values of bytes are given and printed in base64"},
     {"limit", value_kind::count, "N", "scan: at most N entries"},
+    {"from", value_kind::text, "KEY", "scan: in the order of keys, from KEY on; not of a hash table"},
+    {"kind", value_kind::choice, "KIND", "create: hash (by default), list, skiplist or tree", kinds},
+    {"words", value_kind::flag, "", "create: keys and values are numbers of 8 bytes; otherwise bytes of any size"},
+    {"expected", value_kind::count, "N", "create: about how many keys it will have"},
+    {"volatile-links", value_kind::flag, "", "create: entries alone are durable; not of a tree"},
+    {"no-checksums", value_kind::flag, "", "create: entries of bytes have none"},
+    {"area", value_kind::size, "SIZE",
+     "create, of the first structure of a pool: bytes of an area that recovery looks at, 4K (by default) to 256K"},
+    {"recovery", value_kind::choice, "METHOD",
+     "how nodes are found that a crash has left: by-kind (by default), search or traversal", recoveries},
 };
 constexpr json_field fields[] = {
     {"path", "as given"},
@@ -326,7 +398,8 @@ constexpr json_field fields[] = {
     {"not_found_count", "check: of these, not found by their keys, or with another value"},
     {"sound", "check: whether all were found, and as many as are counted"},
 };
-constexpr std::string_view examples[] = {"holdfast lf list cache.nvm", "holdfast lf scan cache.nvm sessions --limit 10",
+constexpr std::string_view examples[] = {"holdfast lf list cache.nvm",
+                                         "holdfast lf scan cache.nvm sessions --from 2024- --limit 10",
                                          "holdfast lf get cache.nvm counters 0x2a"};
 
 exit_code run(const arguments& given, console& out) {
@@ -340,11 +413,12 @@ exit_code run(const arguments& given, console& out) {
 extern const command lf_command;
 const command lf_command{
     .name = "lf",
-    .summary = "read the lock-free structures of a pool",
+    .summary = "list, read, check, make and drop the lock-free structures of a pool",
     .description =
-        "Reads the named lock-free structures that lie in a pool (see docs/lockfree.md). The pool is opened for "
+        "Reads, makes and drops the named lock-free structures that lie in a pool (see docs/lockfree.md). The pool is "
+        "opened for "
         "change, "
-        "since opening a structure frees what a crash has left of it; no entry changes.\n\n"
+        "since opening a structure frees what a crash has left of it; entries change by drop alone.\n\n"
         "check compares a walk over the structure with look-ups by key and with its count; links, page map and "
         "checksums "
         "are what `holdfast check` looks at.\n\n"

@@ -76,7 +76,8 @@ class engine {
   virtual void statistics(nvm_statistics& out) noexcept = 0;
   [[nodiscard]] virtual unsigned lanes() const noexcept = 0;
   // The pool's lock-free structures, recovered; made anew by each call.  errc::engine where there can be none.
-  [[nodiscard]] virtual result<std::unique_ptr<structure_side>> open_structures() noexcept {
+  [[nodiscard]] virtual result<std::unique_ptr<structure_side>> open_structures(
+      const structure_settings& /*settings*/) noexcept {
     return fail(errc::engine, "a pool that is opened like this has no lock-free structures");
   }
   // The same of its regions.

@@ -183,8 +183,8 @@ class heap_engine final : public engine {
     stack_->statistics(out);
   }
   unsigned lanes() const noexcept override { return heap_.lanes().count(); }
-  result<std::unique_ptr<structure_side>> open_structures() noexcept override {
-    return stack_->open_structures(heap_.base(), heap_.places());
+  result<std::unique_ptr<structure_side>> open_structures(const structure_settings& settings) noexcept override {
+    return stack_->open_structures(heap_.base(), heap_.places(), settings);
   }
   result<std::unique_ptr<region_side>> open_regions(region_wishes wishes) noexcept override {
     return stack_->open_regions(heap_.base(), heap_.places(), std::move(wishes));

@@ -87,8 +87,9 @@ class direct_stack {
   static status close() noexcept { return {}; }
   static void statistics(nvm_statistics&) noexcept {}
   std::uint32_t persist() const noexcept { return persist_of(medium_.instruction()); }
-  result<std::unique_ptr<structure_side>> open_structures(std::byte* base, structure_pages& pages) noexcept {
-    return make_structure_side(medium_, base, pages);
+  result<std::unique_ptr<structure_side>> open_structures(std::byte* base, structure_pages& pages,
+                                                          const structure_settings& settings) noexcept {
+    return make_structure_side(medium_, base, pages, nullptr, settings);
   }
   result<std::unique_ptr<region_side>> open_regions(std::byte* base, structure_pages& pages,
                                                     region_wishes wishes) noexcept {

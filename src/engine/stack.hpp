@@ -31,10 +31,11 @@ concept stack = requires(S& s, nvm_statistics& out) {
 
 // One that an engine is compiled over.
 template <class S>
-concept engine_stack = stack<S> && requires(S& s, std::byte* base, structure_pages& pages, region_wishes wishes) {
+concept engine_stack = stack<S> && requires(S& s, std::byte* base, structure_pages& pages, region_wishes wishes,
+                                            const structure_settings& settings) {
   // The pool's lock-free structures on this medium (structures_*.cpp), and its regions (regions_*.cpp); errc::engine
   // where there can be none.
-  { s.open_structures(base, pages) } -> std::same_as<result<std::unique_ptr<structure_side>>>;
+  { s.open_structures(base, pages, settings) } -> std::same_as<result<std::unique_ptr<structure_side>>>;
   { s.open_regions(base, pages, wishes) } -> std::same_as<result<std::unique_ptr<region_side>>>;
 };
 
@@ -86,7 +87,8 @@ class any_stack {
   virtual status close() noexcept = 0;
   virtual void statistics(nvm_statistics& out) noexcept = 0;
   [[nodiscard]] virtual std::uint32_t persist() const noexcept = 0;
-  [[nodiscard]] virtual result<std::unique_ptr<structure_side>> open_structures(std::byte*, structure_pages&) noexcept {
+  [[nodiscard]] virtual result<std::unique_ptr<structure_side>> open_structures(std::byte*, structure_pages&,
+                                                                                const structure_settings&) noexcept {
     return fail(errc::engine, "a pool that is opened like this has no lock-free structures");
   }
   [[nodiscard]] virtual result<std::unique_ptr<region_side>> open_regions(std::byte*, structure_pages&,
@@ -116,12 +118,12 @@ class stack_as_any final : public any_stack<any_of<medium_of<Inner>>> {
   status close() noexcept override { return inner_->close(); }
   void statistics(nvm_statistics& out) noexcept override { inner_->statistics(out); }
   [[nodiscard]] std::uint32_t persist() const noexcept override { return inner_->persist(); }
-  [[nodiscard]] result<std::unique_ptr<structure_side>> open_structures(std::byte* base,
-                                                                        structure_pages& pages) noexcept override {
+  [[nodiscard]] result<std::unique_ptr<structure_side>> open_structures(
+      std::byte* base, structure_pages& pages, const structure_settings& settings) noexcept override {
     if constexpr (Structures == structures_here::yes) {
-      return make_structure_side(this->top(), base, pages);
+      return make_structure_side(this->top(), base, pages, nullptr, settings);
     } else {
-      return any_stack<any_type>::open_structures(base, pages);
+      return any_stack<any_type>::open_structures(base, pages, settings);
     }
   }
   [[nodiscard]] result<std::unique_ptr<region_side>> open_regions(std::byte* base, structure_pages& pages,

@@ -133,6 +133,33 @@ class structure_on final : public structure_inside<M> {
     }
   }
 
+  result<int> scan64(unsigned who, std::uint64_t& cursor, std::size_t entries_max,
+                     int (*visit)(std::uint64_t, std::uint64_t, void*), void* argument) noexcept override {
+    if constexpr (bytes_inside) {
+      return wrong();
+    } else {
+      session* s = of(who);
+      if (s == nullptr) return no_memory();
+      return some_of_order(*s, cursor, entries_max, [&](const lockfree::node_head* n) {
+        return visit(it_->key_of_order(n->order), Nodes::value_of(n), argument);
+      });
+    }
+  }
+  result<int> scan_from64(unsigned who, std::uint64_t from, bool after, std::size_t entries_max,
+                          int (*visit)(std::uint64_t, std::uint64_t, void*), void* argument) noexcept override {
+    if constexpr (bytes_inside) {
+      return wrong();
+    } else if constexpr (!is_sorted) {
+      return not_sorted();
+    } else {
+      session* s = of(who);
+      if (s == nullptr) return no_memory();
+      return some_from_key(*s, from, after, entries_max, [&](const lockfree::node_head* n) {
+        return visit(it_->key_of_order(n->order), Nodes::value_of(n), argument);
+      });
+    }
+  }
+
   result<written> write(unsigned who, bytes key, bytes value, std::uint64_t mark, write_rule rule) noexcept override {
     if constexpr (!bytes_inside) {
       return wrong();
@@ -184,24 +211,21 @@ class structure_on final : public structure_inside<M> {
     } else {
       session* s = of(who);
       if (s == nullptr) return no_memory();
-      int answer = 0;
-      std::size_t seen = 0;
-      std::uint64_t last = cursor;
-      std::uint64_t next = 0;
-      it_->each_from(*s, cursor, [&](const lockfree::node_head* n) {
-        // Entries of one order are not divided: the cursor could not tell them apart.
-        if (seen >= entries_max && n->order != last) {
-          next = n->order;
-          return false;
-        }
-        last = n->order;
-        ++seen;
-        answer = visit(argument, entry_of(n));
-        if (answer != 0) next = last;
-        return answer == 0;
-      });
-      cursor = next;
-      return walked(answer);
+      return some_of_order(*s, cursor, entries_max,
+                           [&](const lockfree::node_head* n) { return visit(argument, entry_of(n)); });
+    }
+  }
+  result<int> scan_from(unsigned who, bytes from, bool after, std::size_t entries_max,
+                        int (*visit)(void*, const structure_entry&), void* argument) noexcept override {
+    if constexpr (!bytes_inside) {
+      return wrong();
+    } else if constexpr (!is_sorted) {
+      return not_sorted();
+    } else {
+      session* s = of(who);
+      if (s == nullptr) return no_memory();
+      return some_from_key(*s, from, after, entries_max,
+                           [&](const lockfree::node_head* n) { return visit(argument, entry_of(n)); });
     }
   }
   result<int> each_beside(unsigned who, std::uint64_t offset, std::uint64_t bytes,
@@ -265,6 +289,52 @@ class structure_on final : public structure_inside<M> {
   }
 
  private:
+  static constexpr bool is_sorted = durable_type::shape_type::is_sorted;
+
+  // Calls visit(node) for some `entries_max` nodes from `cursor` on, until it answers something else than 0.
+  template <class Visit>
+  [[nodiscard]] result<int> some_of_order(session& s, std::uint64_t& cursor, std::size_t entries_max,
+                                          Visit&& visit) noexcept {
+    int answer = 0;
+    std::size_t seen = 0;
+    std::uint64_t last = cursor;
+    std::uint64_t next = 0;
+    it_->each_from(s, cursor, [&](const lockfree::node_head* n) {
+      // Entries of one order are not divided: the cursor could not tell them apart.
+      if (seen >= entries_max && n->order != last) {
+        next = n->order;
+        return false;
+      }
+      last = n->order;
+      ++seen;
+      answer = visit(n);
+      if (answer != 0) next = last;
+      return answer == 0;
+    });
+    cursor = next;
+    return walked(answer);
+  }
+  template <class Visit>
+  [[nodiscard]] result<int> some_from_key(session& s, const typename Nodes::key& from, bool after,
+                                          std::size_t entries_max, Visit&& visit) noexcept {
+    int answer = 0;
+    std::size_t seen = 0;
+    it_->each_from_key(s, from, [&](const lockfree::node_head* n) {
+      if (after && n->order == it_->order_of(from) && is_key(n, from)) return true;
+      if (seen == entries_max) return false;
+      ++seen;
+      answer = visit(n);
+      return answer == 0;
+    });
+    return walked(answer);
+  }
+  [[nodiscard]] bool is_key(const lockfree::node_head* n, const typename Nodes::key& k) noexcept {
+    return lockfree::is_whole<Nodes>(it_.memory(), n) && Nodes::compare(n, k) == 0;
+  }
+  [[nodiscard]] static errc not_sorted() noexcept {
+    return fail(errc::type_mismatch, "a hash table has no order of keys");
+  }
+
   struct page_range {
     std::uint64_t first, end;
   };

@@ -41,6 +41,14 @@ template <media M>
   return in_doubt();
 }
 
+// How the lock-free structures of a pool are kept while it is open.
+struct structure_settings {
+  bool link_cache = false;   // changed links wait for whoever depends on them, or settle(); where stores do not survive
+  bool all_at_once = true;   // an allocation word is stored once for its places, not once for each (node_heap.hpp)
+  unsigned area_shift = 12;  // bytes of an active area: 2^12 .. 2^18; of a pool that has structures, what it has
+  lockfree::recovery_method recovery = lockfree::recovery_method::automatic;
+};
+
 // An entry of a structure of bytes.
 struct structure_entry {
   std::span<const std::byte> key;
@@ -66,6 +74,14 @@ class open_structure {
   [[nodiscard]] virtual result<bool> remove64(unsigned who, std::uint64_t key) noexcept = 0;
   [[nodiscard]] virtual result<int> each64(unsigned who, int (*visit)(std::uint64_t, std::uint64_t, void*),
                                            void* argument) noexcept = 0;
+  [[nodiscard]] virtual result<int> scan64(unsigned who, std::uint64_t& cursor, std::size_t entries_max,
+                                           int (*visit)(std::uint64_t, std::uint64_t, void*),
+                                           void* argument) noexcept = 0;
+  // In ascending order of the keys, from the first one on that is not less than `from`, or is greater (`after`).
+  // errc::type_mismatch: the structure is not sorted.
+  [[nodiscard]] virtual result<int> scan_from64(unsigned who, std::uint64_t from, bool after, std::size_t entries_max,
+                                                int (*visit)(std::uint64_t, std::uint64_t, void*),
+                                                void* argument) noexcept = 0;
 
   [[nodiscard]] virtual result<written> write(unsigned who, bytes key, bytes value, std::uint64_t mark,
                                               write_rule rule) noexcept = 0;
@@ -82,6 +98,9 @@ class open_structure {
       std::uint64_t (*fill)(void*, std::span<std::byte> value, const structure_entry* old), void* context) noexcept = 0;
   [[nodiscard]] virtual result<int> scan(unsigned who, std::uint64_t& cursor, std::size_t entries_max,
                                          int (*visit)(void*, const structure_entry&), void* argument) noexcept = 0;
+  // As scan_from64().
+  [[nodiscard]] virtual result<int> scan_from(unsigned who, bytes from, bool after, std::size_t entries_max,
+                                              int (*visit)(void*, const structure_entry&), void* argument) noexcept = 0;
   // Entries in the `bytes` of the pool around `offset`, if nothing else is there.
   [[nodiscard]] virtual result<int> each_beside(unsigned who, std::uint64_t offset, std::uint64_t bytes,
                                                 int (*visit)(void*, const structure_entry&),
@@ -120,6 +139,9 @@ class structure_side {
   // Threads that have a number; whether one of them is inside an operation.
   [[nodiscard]] virtual unsigned threads() const noexcept = 0;
   [[nodiscard]] virtual bool at_work() const noexcept = 0;
+  [[nodiscard]] virtual const structure_settings& settings() const noexcept = 0;
+  // What any thread has done is durable on return, or up to its position.
+  virtual void settle() noexcept = 0;
   // Of what the thread has done and seen.
   [[nodiscard]] virtual lsn_t position(unsigned who) noexcept = 0;
   // Nobody is at work: nothing is left to recover.
@@ -142,6 +164,7 @@ class structure_side {
 // have cut off; nullptr: nobody asks.
 template <media M>
 [[nodiscard]] result<std::unique_ptr<structure_side>> make_structure_side(
-    M& medium, std::byte* base, structure_pages& pages, const structure_side::told* lost = nullptr) noexcept;
+    M& medium, std::byte* base, structure_pages& pages, const structure_side::told* lost = nullptr,
+    const structure_settings& settings = {}) noexcept;
 
 }  // namespace nvm::engines

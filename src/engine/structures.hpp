@@ -22,16 +22,18 @@ namespace nvm::engines {
 template <media M>
 class structures final : public structure_side {
  public:
-  structures(M& medium, std::byte* base, structure_pages& pages) noexcept
-      : medium_{medium}, base_{base}, pages_{pages}, names_{medium, base, pages} {}
+  structures(M& medium, std::byte* base, structure_pages& pages, const structure_settings& settings) noexcept
+      : medium_{medium}, base_{base}, pages_{pages}, settings_{settings}, names_{medium, base, pages} {}
 
   status open() noexcept override { return open_telling(nullptr); }
   // As open().  Calls lost(offset, what) for nodes that were linked, and that no crash alone can have left without.
   [[nodiscard]] status open_telling(const told* lost) noexcept try {
     if (status s = names_.open(); !s) return s;
+    if (names_.exists()) settings_.area_shift = names_.area_shift();
     lockfree::domain_settings settings;
-    if (names_.exists()) settings.area_shift = names_.area_shift();
-    settings.with_link_cache = false;
+    settings.with_link_cache = settings_.link_cache;
+    settings.all_at_once = settings_.all_at_once;
+    settings.area_shift = settings_.area_shift;
     domain_ = std::make_unique<lockfree::domain<M>>(medium_, base_, pages_, settings);
     if (status s = domain_->exists(); !s) return s;
     lost_ = lost;
@@ -56,7 +58,7 @@ class structures final : public structure_side {
       const unsigned i = owner - lockfree::layout::first_owner;
       return i < open_.size() && open_[i] != nullptr ? &open_[i]->raw() : nullptr;
     };
-    if (status s = names_.begin_recovery(r, of_owner, lockfree::recovery_method::automatic); !s) return s;
+    if (status s = names_.begin_recovery(r, of_owner, settings_.recovery); !s) return s;
     const auto parts =
         static_cast<unsigned>(std::min<std::size_t>(platform::processors(), r.areas.size() / areas_per_thread + 1));
     platform::run_parts(parts, [&](unsigned) noexcept { names_.recover_part(r); });
@@ -176,6 +178,10 @@ class structures final : public structure_side {
   }
   unsigned threads() const noexcept override { return domain_->joined(); }
   bool at_work() const noexcept override { return domain_->any_inside(); }
+  const structure_settings& settings() const noexcept override { return settings_; }
+  void settle() noexcept override {
+    if (domain_->links.defers()) domain_->links.settle_all();
+  }
   lsn_t position(unsigned who) noexcept override { return domain_->thread_at(who).client.lsn; }
   void come_to_rest() noexcept override {
     domain_->each_thread([&](auto& t) { end_all(t.number()); });
@@ -351,6 +357,7 @@ class structures final : public structure_side {
   M& medium_;
   std::byte* const base_;
   structure_pages& pages_;
+  structure_settings settings_;
   lockfree::catalogue<M> names_;
   std::unique_ptr<lockfree::domain<M>> domain_;
   std::mutex lock_;  // of the names
@@ -362,8 +369,9 @@ class structures final : public structure_side {
 
 template <media M>
 result<std::unique_ptr<structure_side>> make_structure_side(M& medium, std::byte* base, structure_pages& pages,
-                                                            const structure_side::told* lost) noexcept {
-  auto made = std::unique_ptr<structures<M>>{new (std::nothrow) structures<M>{medium, base, pages}};
+                                                            const structure_side::told* lost,
+                                                            const structure_settings& settings) noexcept {
+  auto made = std::unique_ptr<structures<M>>{new (std::nothrow) structures<M>{medium, base, pages, settings}};
   if (made == nullptr) return fail(errc::no_memory, "no volatile memory for the lock-free structures of a pool");
   if (status s = made->open_telling(lost); !s) return s.error();
   return std::unique_ptr<structure_side>{std::move(made)};

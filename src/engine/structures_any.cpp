@@ -4,6 +4,7 @@
 namespace nvm::engines {
 
 template result<std::unique_ptr<structure_side>> make_structure_side(any_direct&, std::byte*, structure_pages&,
-                                                                     const structure_side::told*) noexcept;
+                                                                     const structure_side::told*,
+                                                                     const structure_settings&) noexcept;
 
 }  // namespace nvm::engines

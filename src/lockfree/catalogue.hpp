@@ -44,9 +44,6 @@
 
 namespace nvm::lockfree {
 
-// Which of the two ways of section 5.5; automatic: by traversal where looking for one node takes as long as for all.
-enum class recovery_method : std::uint8_t { automatic, search, traversal };
-
 template <media M>
 class catalogue {
  public:

@@ -10,6 +10,10 @@ namespace nvm::lockfree {
 enum class write_rule : std::uint8_t { insert_only, replace_only, either };
 enum class written : std::uint8_t { inserted, replaced, refused };
 
+// How recovery finds which nodes of an active area are linked (log-free, section 5.5): it looks for each by its key, or
+// walks over all links; automatic: the former, but in lists.
+enum class recovery_method : std::uint8_t { automatic, search, traversal };
+
 struct recovery_report {
   std::uint64_t areas = 0;        // active when the last process ended
   std::uint64_t allocated = 0;    // nodes in them

@@ -105,6 +105,8 @@ class face_of {
 
   // Its root says nothing of its own: no settings are asked for.
   static constexpr bool hashes = false;
+  // Its walks are in no order of keys.
+  static constexpr bool is_sorted = false;
 
   // It keeps no count of its keys.
   static void counted(session&) noexcept {}
@@ -127,6 +129,7 @@ class sorted_face_of : public face_of<Shape, Memory, Nodes> {
  public:
   using session = typename Memory::session;
   using key = typename Nodes::key;
+  static constexpr bool is_sorted = true;
 
   // From the smallest key on that is not less than k.
   template <class Visit>

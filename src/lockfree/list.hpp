@@ -17,7 +17,7 @@ struct list_root {
 inline constexpr std::uint64_t list_magic = 0x5453'494C'4552'464C;  // "LFRELIST" in file order
 
 template <memory Memory, node_kind Nodes>
-class list : public face_of<list<Memory, Nodes>, Memory, Nodes>,
+class list : public sorted_face_of<list<Memory, Nodes>, Memory, Nodes>,
              public marked_in_itself<list<Memory, Nodes>>,
              public searched_in_one_step<list<Memory, Nodes>> {
  public:
@@ -59,6 +59,15 @@ class list : public face_of<list<Memory, Nodes>, Memory, Nodes>,
   template <class Visit>
   void walk_from(session& s, std::uint64_t order, Visit&& visit) noexcept {
     walk(s, [&](const node_head* n) { return n->order < order || visit(n); });
+  }
+  template <class Visit>
+  void walk_from_key(session& s, std::uint64_t order, const key& k, Visit&& visit) noexcept {
+    // A node that reaches out of the pool is after all of its order.
+    const auto is_before = [&](const node_head* n) {
+      if (n->order != order) return n->order < order;
+      return is_whole<Nodes>(chain_.memory(), n) && Nodes::compare(n, k) < 0;
+    };
+    walk(s, [&](const node_head* n) { return is_before(n) || visit(n); });
   }
   [[nodiscard]] bool tidy(session& s, const node_head* n) noexcept {
     return chain_.tidy_at(s, root_.first, n->order, n);

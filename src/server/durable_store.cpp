@@ -237,7 +237,7 @@ status durable_store::open_pool(const settings& given) {
     pool_.reset(nvm_pool_create_with(given.pool_path.c_str(), &o));
   }
   if (pool_ == nullptr) return pool_failure();
-  if (const status opened = open_tables(is_new, given.checksums); !opened) return opened.error();
+  if (const status opened = open_tables(is_new, given); !opened) return opened.error();
 
   nvm_pool_info info{};
   if (nvm_pool_get_info(pool_.get(), &info) != 0) return pool_failure();
@@ -255,7 +255,7 @@ status durable_store::open_pool(const settings& given) {
   return {};
 }
 
-status durable_store::open_tables(bool is_new, bool checksums) {
+status durable_store::open_tables(bool is_new, const settings& given) {
   if (!is_new) {
     // A pool that something else made is not ours to fill, unless nothing is in it yet.
     struct names {
@@ -274,12 +274,16 @@ status durable_store::open_tables(bool is_new, bool checksums) {
     }
   }
   nvm_lf_options words{};
+  words.links = given.links;
+  words.allocation = given.allocation;
+  words.recovery = given.recovery;
+  words.area_bytes = given.area_bytes;
   words.kind = NVM_LF_HASH;
   words.expected = 8;
   words.flags = NVM_LF_VERIFY_READS;
   nvm_lf_options bytes{};
   bytes.kind = NVM_LF_HASH;
-  bytes.flags = NVM_LF_BYTES | NVM_LF_NO_WAIT | (checksums ? 0U : unsigned{NVM_LF_NO_CHECKSUMS});
+  bytes.flags = NVM_LF_BYTES | NVM_LF_NO_WAIT | (given.checksums ? 0U : unsigned{NVM_LF_NO_CHECKSUMS});
   bytes.expected = std::uint64_t{1} << 16;
   // The state first: where there are items, there is what belongs to them.
   state_ = nvm_lf_open(pool_.get(), state_name, &words);

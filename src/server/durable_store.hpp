@@ -72,7 +72,7 @@ class durable_store final : public item_store {
   [[nodiscard]] result<std::uint64_t> state_word(std::uint64_t word) const;
   [[nodiscard]] errc bad_state(const std::string& why) const;
   status open_pool(const settings& given);
-  status open_tables(bool is_new, bool checksums);
+  status open_tables(bool is_new, const settings& given);
   [[nodiscard]] bool have_cas_ids() noexcept;
   void learn_sizes();
   // Bytes of the pool that an item takes.

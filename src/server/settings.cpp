@@ -3,9 +3,12 @@
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <cstdlib>
+#include <map>
 #include <string_view>
+#include <utility>
 
 #include "holdfast_version.hpp"
+#include "nvm/lockfree.h"
 #include "server/executor.hpp"
 #include "server/numbers.hpp"
 
@@ -165,6 +168,28 @@ struct words {
   int udp = 0;
 };
 
+// What the papers leave open, of the structures that items lie in (nvm_lf_options).
+void declare_structures(CLI::App& app, settings& s) {
+  const auto add = [&](const char* name, std::uint32_t& to, std::map<std::string, std::uint32_t> values,
+                       const char* help) {
+    app.add_option(name, to, help)->transform(CLI::CheckedTransformer(std::move(values)))->type_name("HOW");
+  };
+  add("--links", s.links, {{"persist", NVM_LF_LINK_AND_PERSIST}, {"cache", NVM_LF_LINK_CACHE}},
+      "on memory that caches hide: changed links become durable one by one, or through a cache of links, together "
+      "(default: persist)");
+  add("--allocation", s.allocation, {{"word", NVM_LF_WORD_AT_ONCE}, {"place", NVM_LF_ONE_AT_A_TIME}},
+      "places for items are marked as taken by the word, or each by itself (default: word)");
+  add("--recovery", s.recovery,
+      {{"by-kind", NVM_LF_BY_KIND}, {"search", NVM_LF_SEARCH}, {"traversal", NVM_LF_TRAVERSAL}},
+      "after a crash items that are not linked are found by searching for each, or by following all links (default: "
+      "by-kind)");
+  app.add_option("--area", s.area_bytes,
+                 "bytes of an area that recovery looks at, of a new pool: 4096 to 262144, a "
+                 "power of two (default: 4096)")
+      ->check(CLI::Range(NVM_LF_AREA_MIN, NVM_LF_AREA_MAX))
+      ->type_name("NUM");
+}
+
 void declare(CLI::App& app, settings& s, words& w) {
   const auto ignored_flag = [&](const char* names, const char* help) {
     app.add_flag_callback(names, [&w, names] { w.unused.emplace_back(names); }, help);
@@ -250,6 +275,7 @@ void declare(CLI::App& app, settings& s, words& w) {
   app.add_flag_callback(
       "--no-verify-reads", [&s] { s.verify_reads = false; },
       "reads do not compare checksums: a damaged item is served as it is");
+  declare_structures(app, s);
   app.add_flag("--volatile", s.volatile_store, "items in ordinary memory; they are lost when the server ends");
   app.add_option("--metrics-port", s.metrics_port, "statistics for Prometheus at http://127.0.0.1:NUM/metrics")
       ->check(CLI::Range(-1, 65535))

@@ -51,6 +51,11 @@ struct settings {
   bool volatile_store = false;
   bool checksums = true;     // of items, in a new pool
   bool verify_reads = true;  // compare them when an item is read
+  // Of the structures that items lie in, as in nvm_lf_options; 0: by default.
+  std::uint32_t links = 0;
+  std::uint32_t allocation = 0;
+  std::uint32_t recovery = 0;
+  std::uint32_t area_bytes = 0;  // in a new pool
 
   // behaviour
   unsigned verbosity = 0;

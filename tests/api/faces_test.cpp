@@ -568,6 +568,7 @@ constexpr const char* others =
     "nvm_kv_close nvm_kv_pool nvm_kv_name nvm_kv_index_of nvm_kv_index_name nvm_kv_get nvm_kv_visit nvm_kv_size "
     "nvm_kv_cursor_open nvm_kv_cursor_next nvm_kv_cursor_close nvm_kv_scan nvm_kv_get_statistics nvm_kv_salvage "
     "nvm_kv_has_checksums nvm_kv_salvage_in nvm_kv_store_of "
+    "nvm_lf_close nvm_lf_kind_of nvm_lf_holds_bytes nvm_lf_scan64 nvm_lf_scan_from64 nvm_lf_scan_from "
     "nvm_lf_names nvm_lf_pool nvm_lf_get_count nvm_lf_count nvm_lf_get64 nvm_lf_each64 nvm_lf_get nvm_lf_enter "
     "nvm_lf_leave nvm_lf_find nvm_lf_verify nvm_lf_scan nvm_lf_each_beside nvm_lf_entry_bytes nvm_lf_get_position "
     "nvm_lf_position nvm_lf_wait "

@@ -65,6 +65,57 @@ class Lf(PoolTest):
                 self.assertEqual(len(lines), 101)
                 self.assertEqual(len(self.answer("lf", "scan", path, f"bytes-{kind}", "--limit", "3")["entries"]), 3)
 
+    def test_scans_from_a_key_on(self):
+        path = self.pool()
+        for kind in KINDS:
+            if kind == "hash":
+                done = run("lf", "scan", path, "words-hash", "--from", "1")
+                self.assertEqual(done.returncode, USAGE)
+                self.assertIn("no order of keys", done.stderr)
+                continue
+            words = self.answer("lf", "scan", path, f"words-{kind}", "--from", "0x60")
+            self.assertEqual([e["key"] for e in words["entries"]], [96, 97, 98, 99])
+            keys = sorted(f"key-{n}" for n in range(100))
+            found = self.answer("lf", "scan", path, f"bytes-{kind}", "--from", "key-95x", "--limit", "2")
+            self.assertEqual([e["key"] for e in found["entries"]], ["key-96", "key-97"])
+            found = self.answer("lf", "scan", path, f"bytes-{kind}", "--from", "k")
+            self.assertEqual([e["key"] for e in found["entries"] if "key" in e], keys)
+            self.assertIn("is no number", run("lf", "scan", path, f"words-{kind}", "--from", "x").stderr)
+
+    def test_makes_and_drops_structures(self):
+        path = self.path("made")
+        self.answer("create", path, "--size", "8M")
+        made = self.answer("lf", "create", path, "sessions", "--kind", "skiplist", "--area", "64K", "--expected", "1000")
+        self.assertEqual(made, {"path": str(path), "action": "create", "structure": "sessions", "kind": "skiplist",
+                                "entries_are": "bytes"})
+        for n, kind in enumerate(KINDS):
+            answer = self.answer("lf", "create", path, f"words {kind}", "--kind", kind, "--words", "--recovery",
+                                 ("by-kind", "search", "traversal", "search")[n])
+            self.assertEqual((answer["kind"], answer["entries_are"]), (kind, "words"))
+        self.answer("lf", "create", path, "links", "--volatile-links", "--no-checksums")
+        self.assertTrue(next(s for s in self.answer("info", path)["structures"] if s["name"] == "links")["volatile_links"])
+        for given, code, what in ((("sessions",), UNAVAILABLE, "NVM_E_EXISTS"),
+                                  (("more", "--area", "4K"), UNAVAILABLE, "areas of 65536 bytes, expected 4096"),
+                                  (("more", "--area", "5000"), UNAVAILABLE, "a power of two"),
+                                  (("more", "--area", "1M"), USAGE, "at most 262144"),
+                                  (("more", "--kind", "tree", "--volatile-links"), UNAVAILABLE, "are durable"),
+                                  (("x" * 64,), UNAVAILABLE, "NVM_E_INVALID")):
+            done = run("lf", "create", path, *given)
+            self.assertEqual(done.returncode, code, done)
+            self.assertIn(what, done.stderr)
+        self.assertEqual(self.answer("lf", "drop", path, "sessions")["kind"], "skiplist")
+        self.assertEqual(run("lf", "drop", path, "sessions").returncode, UNAVAILABLE)
+        self.assertEqual(len(self.answer("lf", "list", path)["structures"]), 5)
+        self.assertEqual(run("check", path).returncode, GOOD)
+
+    def test_info_names_structures(self):
+        path = self.pool()
+        told = self.answer("info", path)["structures"]
+        self.assertEqual(told, sorted(({"name": f"{of}-{kind}", "kind": kind, "entries_are": of,
+                                        "volatile_links": False} for of in ("words", "bytes") for kind in KINDS),
+                                      key=lambda s: s["name"]))
+        self.assertIn("hash of words words-hash", run("info", path).stdout)
+
     def test_counts_and_checks(self):
         path = self.pool()
         for kind in KINDS:

@@ -15,7 +15,8 @@ class machine_stack final : public engines::plain_stack {
  public:
   explicit machine_stack(machine& m) noexcept : medium_{m.media()} {}
   recorder<ordered_media>& top() noexcept { return medium_; }
-  static result<std::unique_ptr<engines::structure_side>> open_structures(std::byte*, structure_pages&) noexcept {
+  static result<std::unique_ptr<engines::structure_side>> open_structures(std::byte*, structure_pages&,
+                                                                          const engines::structure_settings&) noexcept {
     return fail(errc::engine, "none here");
   }
   static result<std::unique_ptr<engines::region_side>> open_regions(std::byte*, structure_pages&,
@@ -32,7 +33,8 @@ class image_stack final : public engines::plain_stack {
   explicit image_stack(std::unique_ptr<image_process> p) noexcept : process_{std::move(p)} {}
   image_media& top() noexcept { return *process_->medium; }
   status close() noexcept { return process_->medium->close(); }
-  static result<std::unique_ptr<engines::structure_side>> open_structures(std::byte*, structure_pages&) noexcept {
+  static result<std::unique_ptr<engines::structure_side>> open_structures(std::byte*, structure_pages&,
+                                                                          const engines::structure_settings&) noexcept {
     return fail(errc::engine, "none here");
   }
   static result<std::unique_ptr<engines::region_side>> open_regions(std::byte*, structure_pages&,

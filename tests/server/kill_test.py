@@ -172,6 +172,12 @@ class OnMedium:
     def test_loses_no_acknowledged_change_to_kills(self):
         self.assertEqual(self.losses(6), [])
 
+    def test_loses_none_whatever_is_chosen_for_its_structures(self):
+        for chosen in (("--links", "cache", "--recovery", "search", "--area", "65536"),
+                       ("--allocation", "place", "--recovery", "traversal")):
+            self.assertEqual(self.losses(2, *chosen), [])
+            self.pool.unlink()
+
     def losses(self, rounds, *arguments):
         """Kills a server with these arguments so often; tells what then is not as it was acknowledged.
 

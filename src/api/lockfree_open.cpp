@@ -1,0 +1,192 @@
+// Lock-free structures of the C interface: how they are opened, named, closed and dropped.
+//
+// Threads.  The pool's lock is held while the side is made, found and closed.
+#include <algorithm>
+#include <bit>
+#include <iterator>
+#include <mutex>
+#include <optional>
+#include <utility>
+
+#include "api/lockfree_handle.hpp"
+#include "platform/platform.hpp"
+
+namespace nvm::api {
+namespace {
+
+result<open_structures*> structures_of(NVM_POOL* pool, const engines::structure_settings& wanted = {}) noexcept {
+  return all_of(pool, pool->structures_lock, pool->structures, structures,
+                [&](open_structures&) { return pool->engine->open_structures(wanted); });
+}
+
+// What the options ask for of all structures; where they ask for nothing, the default.
+result<engines::structure_settings> settings_in(const nvm_lf_options& o) noexcept {
+  const struct {
+    std::uint32_t value, last;
+    const char* name;
+  } all[] = {{o.links, NVM_LF_LINK_CACHE, "links"},
+             {o.allocation, NVM_LF_ONE_AT_A_TIME, "allocation"},
+             {o.recovery, NVM_LF_TRAVERSAL, "recovery"}};
+  for (const auto& [value, last, name] : all) {
+    if (value > last) return fail(errc::invalid, "%s of nvm_lf_options is %u, at most %u", name, value, last);
+  }
+  const std::uint32_t area = o.area_bytes == 0 ? NVM_LF_AREA_MIN : o.area_bytes;
+  if (!std::has_single_bit(area) || area < NVM_LF_AREA_MIN || area > NVM_LF_AREA_MAX) {
+    return fail(errc::invalid, "area_bytes of nvm_lf_options is %u, expected a power of two from %u to %u", area,
+                NVM_LF_AREA_MIN, NVM_LF_AREA_MAX);
+  }
+  engines::structure_settings wanted;
+  wanted.link_cache = o.links == NVM_LF_LINK_CACHE;
+  wanted.all_at_once = o.allocation != NVM_LF_ONE_AT_A_TIME;
+  wanted.area_shift = static_cast<unsigned>(std::countr_zero(area));
+  if (o.recovery == NVM_LF_SEARCH) wanted.recovery = lockfree::recovery_method::search;
+  if (o.recovery == NVM_LF_TRAVERSAL) wanted.recovery = lockfree::recovery_method::traversal;
+  return wanted;
+}
+// Structures that are open already are what was asked for.
+status are_as_wanted(const nvm_lf_options& o, const engines::structure_settings& wanted,
+                     const engines::structure_settings& found) noexcept {
+  const auto others = [](const char* what) {
+    return fail(errc::busy, "the lock-free structures of the pool are open with another choice of %s", what);
+  };
+  if (o.links != 0 && wanted.link_cache != found.link_cache) return others("links");
+  if (o.allocation != 0 && wanted.all_at_once != found.all_at_once) return others("allocation");
+  if (o.recovery != 0 && wanted.recovery != found.recovery) return others("recovery");
+  if (o.area_bytes == 0 || wanted.area_shift == found.area_shift) return {};
+  return fail(errc::exists, "the pool has areas of %u bytes, expected %u", 1U << found.area_shift, o.area_bytes);
+}
+
+// False: they have been named or dropped at most, and nobody has a handle.
+bool is_in_use(const open_structures& all) noexcept {
+  const auto has_any = [](const auto& known) { return !known.empty(); };
+  return std::any_of(std::begin(all.handles), std::end(all.handles), has_any) || all.side->threads() != 0;
+}
+// With other settings; `all.lock` is held.
+status open_again(NVM_POOL* pool, open_structures& all, const engines::structure_settings& wanted) noexcept {
+  all.side->come_to_rest();
+  auto made = pool->engine->open_structures(wanted);
+  if (!made) return made.error();
+  all.side = std::move(*made);
+  return {};
+}
+
+result<nvm_lf*> open_one(NVM_POOL* pool, const char* name, const nvm_lf_options& o) noexcept {
+  constexpr std::uint32_t known_flags =
+      NVM_LF_BYTES | NVM_LF_NO_WAIT | NVM_LF_VOLATILE_LINKS | NVM_LF_NO_CHECKSUMS | NVM_LF_VERIFY_READS;
+  if (name == nullptr) return fail(errc::invalid, "the name of a lock-free structure is NULL");
+  if (o.kind > static_cast<unsigned>(lockfree::layout::last_kind))
+    return fail(errc::invalid, "kind %u is none of enum nvm_lf_kind", o.kind);
+  if ((o.flags & ~known_flags) != 0) return fail(errc::invalid, "flags %u are none of enum nvm_lf_flags", o.flags);
+  if (o.mode > 2) return fail(errc::invalid, "mode %u: expected 0, 1 or 2", o.mode);
+  for (const std::uint32_t r : o.reserved) {
+    if (r != 0) return fail(errc::invalid, "a reserved field of nvm_lf_options is %u, expected 0", r);
+  }
+  const auto wanted = settings_in(o);
+  if (!wanted) return wanted.error();
+  const auto all = structures_of(pool, *wanted);
+  if (!all) return all.error();
+  const std::lock_guard guard{(*all)->lock};
+  if ((*all)->side == nullptr) return fail(errc::invalid, "pool %s was closed", pool->file->path());
+  if (status s = are_as_wanted(o, *wanted, (*all)->side->settings()); !s) {
+    if (s.error() != errc::busy || is_in_use(**all)) return s.error();
+    if (status again = open_again(pool, **all, *wanted); !again) return again.error();
+  }
+  structure_side& side = *(*all)->side;
+  const bool bytes = (o.flags & NVM_LF_BYTES) != 0;
+  auto found = side.find(name);
+  if (found && o.mode == 2) return fail(errc::exists, "the pool has a lock-free structure '%s' already", name);
+  if (!found) {
+    if (found.error() != errc::not_found || o.mode == 1) return found.error();
+    if (status s = not_in_transaction(pool, "the making of a structure by nvm_lf_open()"); !s) return s.error();
+    const auto kind = o.kind == 0 ? lockfree::layout::kind::hash : static_cast<lockfree::layout::kind>(o.kind);
+    found = side.create(name, kind, bytes, (o.flags & NVM_LF_VOLATILE_LINKS) != 0, (o.flags & NVM_LF_NO_CHECKSUMS) == 0,
+                        o.expected);
+    if (!found) return found.error();
+  }
+  const auto kind = static_cast<std::uint32_t>((*found)->kind());
+  if (o.kind != 0 && o.kind != kind) {
+    return fail(errc::type_mismatch, "lock-free structure '%s': kind: found %u, expected %u", name, kind, o.kind);
+  }
+  if ((*found)->of_bytes() != bytes) {
+    return fail(errc::type_mismatch, "lock-free structure '%s': found %s, expected %s", name, bytes ? "words" : "bytes",
+                bytes ? "bytes" : "words");
+  }
+  const bool waits = (o.flags & NVM_LF_NO_WAIT) == 0;
+  const bool verifies = (o.flags & NVM_LF_VERIFY_READS) != 0;
+  const unsigned way = (waits ? 0U : 1U) + (verifies ? 2U : 0U);
+  auto made = handle_of(pool, **all, name, *found, way, debugger_view::of_structure, structures, waits, verifies);
+  if (!made) return made;
+  (*made)->seen.kind = kind;
+  std::atomic_ref<std::uint32_t>{(*made)->opens}.fetch_add(1, std::memory_order_relaxed);
+  return made;
+}
+
+}  // namespace
+}  // namespace nvm::api
+
+namespace api = nvm::api;
+using nvm::errc;
+using nvm::fail;
+using nvm::status;
+
+extern "C" {
+
+nvm_lf* nvm_lf_open(NVM_POOL* pool, const char* name, const nvm_lf_options* options) {
+  constexpr nvm_lf_options none{};
+  const nvm::platform::in_call here;
+  if (status s = api::usable_by_structures(pool); !s) return api::report_null<nvm_lf>(s.error());
+  const auto lf = api::open_one(pool, name, options == nullptr ? none : *options);
+  if (status s = api::if_intact(pool, lf ? status{} : status{lf.error()}); !s) {
+    return api::report_null<nvm_lf>(s.error());
+  }
+  return *lf;
+}
+
+int nvm_lf_drop(NVM_POOL* pool, const char* name) {
+  const nvm::platform::in_call here;
+  if (status s = api::usable_by_structures(pool); !s) return api::report(s.error());
+  if (name == nullptr) return api::report(fail(errc::invalid, "the name of a lock-free structure is NULL"));
+  if (status s = api::not_in_transaction(pool, "nvm_lf_drop()"); !s) return api::report(s.error());
+  const auto all = api::structures_of(pool);
+  if (!all) return api::report(all.error());
+  return api::answer(api::drop_named(pool, **all, name, api::structures,
+                                     [](const api::structure_side&) noexcept -> status { return {}; }));
+}
+
+int nvm_lf_names(NVM_POOL* pool, int (*visit)(const char*, int, void*), void* argument) {
+  std::optional<nvm::platform::in_call> here{std::in_place};
+  if (status s = api::usable_by_structures(pool); !s) return api::report(s.error());
+  const auto all = api::structures_of(pool);
+  if (!all) return api::report(all.error());
+  return api::names_of(pool, **all, visit, argument, here);
+}
+
+int nvm_lf_close(nvm_lf* lf) {
+  const nvm::platform::in_call here;
+  if (lf == nullptr) return api::report(fail(errc::invalid, "the lock-free structure is NULL"));
+  // In a forked child a thread of the parent may hold the lock for ever.
+  if (lf->all->process != nvm::platform::process_id()) return api::report(lf->pool->file->ours().error());
+  const std::lock_guard guard{lf->all->lock};
+  std::atomic_ref<uint32_t> opens{lf->opens};
+  if (opens.load(std::memory_order_relaxed) == 0) {
+    return api::report(fail(errc::invalid, "the lock-free structure was closed"));
+  }
+  opens.fetch_sub(1, std::memory_order_relaxed);
+  return 0;
+}
+
+NVM_POOL* nvm_lf_pool(const nvm_lf* lf) { return lf == nullptr ? nullptr : lf->pool; }
+
+int nvm_lf_kind_of(const nvm_lf* lf) {
+  const nvm::platform::in_call here;
+  if (status s = api::usable(lf); !s) return api::report(s.error());
+  return static_cast<int>(lf->of->kind());
+}
+
+int nvm_lf_holds_bytes(const nvm_lf* lf) {
+  const nvm::platform::in_call here;
+  if (status s = api::usable(lf); !s) return api::report(s.error());
+  return lf->of->of_bytes() ? 1 : 0;
+}
+
+}  // extern "C"
