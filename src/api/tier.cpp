@@ -9,10 +9,6 @@
 namespace nvm::api {
 namespace {
 
-struct page_range {
-  std::uint64_t first = 0, count = 0;
-};
-
 // Of a pool that has a tier.
 result<tier::pool_tier*> tier_of(NVM_POOL* pool) noexcept {
   if (pool == nullptr) return fail(errc::invalid, "the pool is NULL");
@@ -24,14 +20,13 @@ result<tier::pool_tier*> tier_of(NVM_POOL* pool) noexcept {
 }
 
 // The data pages that a range of the pool's addresses touches.
-result<page_range> pages_of(NVM_POOL* pool, const void* p, std::size_t bytes) noexcept {
+result<tier::page_range> pages_of(NVM_POOL* pool, const void* p, std::size_t bytes) noexcept {
   const geometry g = pool->file->geometry();
   const std::uint64_t offset = reinterpret_cast<std::uintptr_t>(p) - reinterpret_cast<std::uintptr_t>(pool->base());
   if (bytes == 0 || offset < g.page_offset(0) || !range_inside(offset, bytes, g.size_bytes())) {
     return fail(errc::bad_pointer, "%zu bytes at %p are not inside the data of %s", bytes, p, pool->file->path());
   }
-  const std::uint64_t first = (offset - g.page_offset(0)) / tier::swapper::page_bytes;
-  return page_range{first, (offset + bytes - 1 - g.page_offset(0)) / tier::swapper::page_bytes - first + 1};
+  return tier::pages_touched(offset - g.page_offset(0), bytes);
 }
 
 // What `f` does with the pages, where they come and go; nothing where all of them stay.
@@ -72,19 +67,20 @@ int nvm_tier_get_statistics(NVM_POOL* pool, nvm_tier_statistics* out) {
 }
 
 int nvm_tier_refer(NVM_POOL* pool, const void* p, size_t bytes, int referenced) {
-  return api::with_pages(pool, p, bytes, [&](nvm::tier::swapper& s, const api::page_range& r) noexcept {
+  return api::with_pages(pool, p, bytes, [&](nvm::tier::swapper& s, const nvm::tier::page_range& r) noexcept {
     s.refer(r.first, r.count, referenced != 0);
     return nvm::status{};
   });
 }
 
 int nvm_tier_pin(NVM_POOL* pool, const void* p, size_t bytes) {
-  return api::with_pages(
-      pool, p, bytes, [](nvm::tier::swapper& s, const api::page_range& r) noexcept { return s.pin(r.first, r.count); });
+  return api::with_pages(pool, p, bytes, [](nvm::tier::swapper& s, const nvm::tier::page_range& r) noexcept {
+    return s.pin(r.first, r.count);
+  });
 }
 
 int nvm_tier_unpin(NVM_POOL* pool, const void* p, size_t bytes) {
-  return api::with_pages(pool, p, bytes, [](nvm::tier::swapper& s, const api::page_range& r) noexcept {
+  return api::with_pages(pool, p, bytes, [](nvm::tier::swapper& s, const nvm::tier::page_range& r) noexcept {
     s.unpin(r.first, r.count);
     return nvm::status{};
   });

@@ -77,10 +77,8 @@ status pool_tier::open_image_pages(pool_file& pool) {
   return {};
 }
 
-std::pair<std::uint64_t, std::uint64_t> pool_tier::pages_of(const void* p, std::size_t bytes) const noexcept {
-  const std::uint64_t at = static_cast<std::uint64_t>(static_cast<const std::byte*>(p) - base_) - data_offset_;
-  const std::uint64_t first = at / swapper::page_bytes;
-  return {first, (at + bytes - 1) / swapper::page_bytes - first + 1};
+page_range pool_tier::pages_of(const void* p, std::size_t bytes) const noexcept {
+  return pages_touched(static_cast<std::uint64_t>(static_cast<const std::byte*>(p) - base_) - data_offset_, bytes);
 }
 
 }  // namespace nvm::tier

@@ -30,6 +30,15 @@
 
 namespace nvm::tier {
 
+struct page_range {
+  std::uint64_t first = 0, count = 0;
+};
+// The pages that a range of at least one byte touches, `at` bytes after the beginning of page 0.
+[[nodiscard]] constexpr page_range pages_touched(std::uint64_t at, std::size_t bytes) noexcept {
+  const std::uint64_t first = at / swapper::page_bytes;
+  return {first, (at + bytes - 1) / swapper::page_bytes - first + 1};
+}
+
 class pool_tier {
  public:
   // `wish`: of the program; nullptr: as the pool says.
@@ -71,8 +80,7 @@ class pool_tier {
   [[nodiscard]] status open_pages(pool_file& pool, const layout::tier_record& record, std::uint64_t& slow_pages);
   [[nodiscard]] status check_holes(const pool_file& pool, const layout::tier_record& record) const noexcept;
   void do_without(const char* why);
-  // First page and number of pages that a range of the pool touches.
-  [[nodiscard]] std::pair<std::uint64_t, std::uint64_t> pages_of(const void* p, std::size_t bytes) const noexcept;
+  [[nodiscard]] page_range pages_of(const void* p, std::size_t bytes) const noexcept;
 
   nvm_tier_options wish_;
   bool wished_ = false;
