@@ -221,6 +221,36 @@ template <trie_reads M>
   }
 }
 
+// A name that is there: an inner node's, or text `index` of a container.
+struct found_name {
+  trie_way way;
+  std::optional<inner_node> inner;
+  container_node container{};
+  unsigned index = 0;
+  alignas(8) std::byte room[std::max<std::uint64_t>(inner_node::room_bytes, container_node::room_bytes)];  // of both
+};
+
+// errc::not_found.
+template <trie_reads M>
+[[nodiscard]] status find_name(M& m, std::uint64_t root_at, std::string_view name, found_name& found) noexcept {
+  trie_way& way = found.way;
+  if (status s = follow(m, root_at, name, way); !s) return s.error();
+  if (way.last.kind == trie_kind::inner) {
+    const auto n = read_inner(m, way.last.place, found.room);
+    if (!n) return n.error();
+    if (way.rest != n->prefix || n->head.has_value == 0) return fail(errc::not_found, "there is no such name");
+    found.inner = *n;
+    return {};
+  }
+  if (way.last.kind == trie_kind::none) return fail(errc::not_found, "there is no such name");
+  const auto c = read_container(m, way.last.place, found.room);
+  if (!c) return c.error();
+  found.index = c->find(way.rest);
+  if (found.index == c->names()) return fail(errc::not_found, "there is no such name");
+  found.container = *c;
+  return {};
+}
+
 // Whoever led to what is empty now leads there no more.
 template <trie_writes M>
 [[nodiscard]] status unlink_empty(M& m, trie_way& way, std::uint64_t at) noexcept {
@@ -248,13 +278,10 @@ template <trie_writes M>
 // The value that the name had; errc::not_found.  Allocates nothing.
 template <trie_writes M>
 [[nodiscard]] result<std::uint64_t> trie_remove(M& m, std::uint64_t root_at, std::string_view name) noexcept {
-  detail::trie_way way;
-  if (status s = detail::follow(m, root_at, name, way); !s) return s.error();
-  if (way.last.kind == trie_kind::inner) {
-    alignas(8) std::byte room[inner_node::room_bytes];
-    const auto n = read_inner(m, way.last.place, room);
-    if (!n) return n.error();
-    if (way.rest != n->prefix || n->head.has_value == 0) return fail(errc::not_found, "there is no such name");
+  detail::found_name found;
+  if (status s = detail::find_name(m, root_at, name, found); !s) return s.error();
+  detail::trie_way& way = found.way;
+  if (const auto& n = found.inner) {
     --way.inner;
     if (n->head.children != 0) {
       if (status s = detail::put_head(m, *n, false, 0); !s) return s.error();
@@ -264,12 +291,8 @@ template <trie_writes M>
     }
     return n->head.value;
   }
-  if (way.last.kind == trie_kind::none) return fail(errc::not_found, "there is no such name");
-  alignas(8) std::byte room[container_node::room_bytes];
-  const auto c = read_container(m, way.last.place, room);
-  if (!c) return c.error();
-  const unsigned i = c->find(way.rest);
-  if (i == c->names()) return fail(errc::not_found, "there is no such name");
+  const container_node* const c = &found.container;
+  const unsigned i = found.index;
   const std::uint64_t value = c->text(i).value;
   if (c->names() == 1) {
     if (status s = m.give_back(c->place, c->head.room); !s) return s.error();
@@ -291,22 +314,14 @@ template <trie_writes M>
 template <trie_writes M>
 [[nodiscard]] result<std::uint64_t> trie_replace(M& m, std::uint64_t root_at, std::string_view name,
                                                  std::uint64_t value) noexcept {
-  detail::trie_way way;
-  if (status s = detail::follow(m, root_at, name, way); !s) return s.error();
-  if (way.last.kind == trie_kind::inner) {
-    alignas(8) std::byte room[inner_node::room_bytes];
-    const auto n = read_inner(m, way.last.place, room);
-    if (!n) return n.error();
-    if (way.rest != n->prefix || n->head.has_value == 0) return fail(errc::not_found, "there is no such name");
+  detail::found_name found;
+  if (status s = detail::find_name(m, root_at, name, found); !s) return s.error();
+  if (const auto& n = found.inner) {
     if (status s = detail::put_head(m, *n, true, value); !s) return s.error();
     return n->head.value;
   }
-  if (way.last.kind == trie_kind::none) return fail(errc::not_found, "there is no such name");
-  alignas(8) std::byte room[container_node::room_bytes];
-  const auto c = read_container(m, way.last.place, room);
-  if (!c) return c.error();
-  const unsigned i = c->find(way.rest);
-  if (i == c->names()) return fail(errc::not_found, "there is no such name");
+  const container_node* const c = &found.container;
+  const unsigned i = found.index;
   alignas(8) std::byte image[container_node::room_bytes];
   const std::uint64_t had = c->text(i).value;
   std::memcpy(image, c->at, c->head.bytes);
