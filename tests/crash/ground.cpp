@@ -12,18 +12,20 @@ namespace {
 
 using explore::machine;
 
-// The heap on any medium, with any engine.
-template <media M, class Engine = tx::undo_engine<M>>
+// The heap on any medium, with any engine: over the types that whole_pool.cpp has its engines over, so that a compiler
+// makes each of them once.
+template <class Any, class Engine = tx::undo_engine<Any>>
 class heap_ground : public ground {
  public:
-  using heap_type = tx::heap<M, Engine>;
+  using heap_type = tx::heap<Any, Engine>;
   using transaction_type = typename heap_type::transaction_type;
 
+  template <media M>
   heap_ground(M& m, std::byte* base, const layout::superblock& sb, unsigned lanes)
       : medium_{m},
         base_{base},
         superblock_{sb},
-        heap_{m,
+        heap_{medium_,
               base,
               geometry_of(sb),
               tx::pool_key(sb.uuid),
@@ -99,19 +101,17 @@ class heap_ground : public ground {
     return pages;
   }
 
-  M& medium_;
+  Any medium_;
   std::byte* base_;
   layout::superblock superblock_;
   std::uint64_t grown_ = 0;
   heap_type heap_;
 };
 
-using direct_medium = recorder<ordered_media>;
-
 template <class Engine>
-class in_place_ground final : public heap_ground<direct_medium, Engine> {
+class in_place_ground final : public heap_ground<any_direct, Engine> {
  public:
-  using base_class = heap_ground<direct_medium, Engine>;
+  using base_class = heap_ground<any_direct, Engine>;
   in_place_ground(machine& m, const layout::superblock& sb) : base_class{m.media(), m.base(), sb, sb.lane_count} {}
   status checkpoint() override { return {}; }
   status sync_appended() override { return {}; }
@@ -125,9 +125,9 @@ class in_place_ground final : public heap_ground<direct_medium, Engine> {
 
 // What is painted waits in volatile lines, a set for each level, until the commit.
 template <class Engine>
-class write_back_ground final : public heap_ground<direct_medium, Engine> {
+class write_back_ground final : public heap_ground<any_direct, Engine> {
  public:
-  using heap_ground = tests::heap_ground<direct_medium, Engine>;
+  using heap_ground = tests::heap_ground<any_direct, Engine>;
   using heap_ground::base;
   using heap_ground::heap;
   using heap_ground::of;
@@ -208,7 +208,7 @@ class write_back_ground final : public heap_ground<direct_medium, Engine> {
   std::vector<std::vector<level>> written_;  // of each lane
 };
 
-class image_ground final : private std::unique_ptr<image_process>, public heap_ground<image_media> {
+class image_ground final : private std::unique_ptr<image_process>, public heap_ground<any_image> {
  public:
   static constexpr unsigned volatile_lanes = 2;
   explicit image_ground(std::unique_ptr<image_process> p)
@@ -247,69 +247,12 @@ std::unique_ptr<ground> open_ground(machine& m, kind_of_medium kind) {
     if (!g->boot()) return nullptr;
     return g;
   };
-  using medium = direct_medium;
+  using medium = any_direct;
   if (is_redo(kind)) return booted(std::make_unique<write_back_ground<tx::redo_engine<medium>>>(m, *sb));
   if (!is_mnemosyne(kind)) return booted(std::make_unique<in_place_ground<tx::undo_engine<medium>>>(m, *sb));
   if (mnemosyne_kind_of(kind) == log::mnemosyne_kind::redo)
     return booted(std::make_unique<write_back_ground<tx::mnemosyne_engine<medium>>>(m, *sb));
   return booted(std::make_unique<in_place_ground<tx::mnemosyne_undo_engine<medium>>>(m, *sb));
-}
-
-std::string unrest_in(machine& m, kind_of_medium kind) {
-  const auto sb = pick_superblock(m.base(), m.size());
-  if (!sb) return last_message();
-  if (is_image(kind)) {
-    // Read, not replayed: nothing is written.
-    std::vector<std::byte> home(m.base(), m.base() + m.size());
-    explore::device device{m};
-    const auto state = replay_to_memory(device, ring_of(*sb), home.data(), home.size());
-    if (!state) return last_message();
-    if (state->bytes != 0) return "the log holds " + std::to_string(state->bytes) + " bytes";
-  }
-  const geometry g = geometry_of(*sb);
-  const tx::pool_targets targets{m.base(), g};
-  if (is_redo(kind)) {
-    log::redo_reader rings{m.base(), g, tx::pool_key(sb->uuid), static_cast<log::validation>(sb->validation), targets};
-    if (!rings.validate()) return last_message();
-    if (!rings.at_rest()) return "the rings hold " + std::to_string(rings.report().records) + " records";
-  }
-  for (unsigned i = 0; i < g.lane_count && is_mnemosyne(kind); ++i) {
-    if (!tx::lane_at_rest(m.base(), g, mnemosyne_kind_of(kind), static_cast<log::validation>(sb->validation), i))
-      return last_message();
-  }
-  for (unsigned i = 0; i < g.lane_count && !is_redo(kind) && !is_mnemosyne(kind); ++i) {
-    log::lane_reader lane{m.base(), g, tx::pool_key(sb->uuid), i, targets};
-    if (!lane.validate()) return last_message();
-    if (!lane.at_rest()) return "lane " + std::to_string(i) + " is not at rest";
-    if (lane.damaged(true)) return "lane " + std::to_string(i) + " has a torn commit record";
-  }
-  space_summary found;
-  std::string damages;
-  const auto damaged = [&](const damage& d) { damages += d.what + (" at offset " + std::to_string(d.offset)); };
-  if (!check_space(m.base(), g, damaged, found)) return damages;
-  return found.log_runs == 0 ? "" : std::to_string(found.log_runs) + " log runs";
-}
-
-status recover_image(machine& m, kind_of_medium kind) {
-  const auto sb = pick_superblock(m.base(), m.size());
-  if (!sb) return sb.error();
-  if (is_image(kind)) {
-    explore::device device{m};
-    const auto replayed = replay(device, ring_of(*sb));
-    return replayed ? status{} : status{replayed.error()};
-  }
-  tx::recovery_report report;
-  if (is_redo(kind)) {
-    std::uint64_t used = 0;
-    return tx::recover_redo(m.media(), m.base(), geometry_of(*sb), tx::pool_key(sb->uuid),
-                            static_cast<log::validation>(sb->validation), report, used);
-  }
-  if (is_mnemosyne(kind)) {
-    return tx::recover_mnemosyne(m.media(), m.base(), geometry_of(*sb), mnemosyne_kind_of(kind),
-                                 static_cast<log::validation>(sb->validation), report, [](unsigned, std::uint64_t) {});
-  }
-  return tx::recover(m.media(), m.base(), geometry_of(*sb), tx::pool_key(sb->uuid), report,
-                     [](unsigned, std::uint64_t, std::uint32_t) {});
 }
 
 }  // namespace nvm::tests
