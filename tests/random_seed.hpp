@@ -25,4 +25,10 @@ namespace nvm::tests {
   return seed_of(word == nullptr ? "" : word);
 }
 
+// Whether the deep tier of the exploration of this number has its turn: one day in `each`, by the seed, so that in so
+// many days all have had it.  With NVM_EXPLORE_ALL all have it at once (./dev explore deep).
+[[nodiscard]] inline bool is_turn_of_today(std::uint64_t number, std::uint64_t each) {
+  return std::getenv("NVM_EXPLORE_ALL") != nullptr || (number + seed_from_environment()) % each == 0;
+}
+
 }  // namespace nvm::tests

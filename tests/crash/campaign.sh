@@ -3,6 +3,7 @@
 #
 # usage: campaign.sh [--minutes N] [--seed S] [--only MODEL]... [--ledger]
 #                                                          random workloads under every model, N minutes in all (5)
+#        campaign.sh deep [arguments of ctest]              all deep tiers that tests of the record preset have by turns
 #        campaign.sh kills [arguments]                      kills real processes: see kills.sh
 #        campaign.sh bank [arguments]                       transfers between accounts, an hour: see ../history/bank.sh
 #        campaign.sh lockfree [arguments]                   calls on lock-free structures, and kills, ten minutes: see
@@ -23,7 +24,12 @@
 set -euo pipefail
 cd "$(dirname "$0")/../.."
 
-usage() { sed -n '4,20s/^# \{0,1\}//p' tests/crash/campaign.sh >&2; exit 2; }
+usage() { sed -n '4,21s/^# \{0,1\}//p' tests/crash/campaign.sh >&2; exit 2; }
+
+if [ "${1:-}" = deep ]; then
+  shift
+  NVM_EXPLORE_ALL=1 exec ./dev test record -L explore "$@"
+fi
 
 if [ "${1:-}" = kills ]; then
   shift

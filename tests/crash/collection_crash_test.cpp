@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "collection_player.hpp"
-#include "subjects.hpp"
+#include "today.hpp"
 
 namespace nvm::tests {
 namespace {
@@ -222,7 +222,7 @@ class collection_crash : public testing::TestWithParam<story_case> {};
 TEST_P(collection_crash, leaves_a_part_of_the_garbage) {
   const auto& [of, on, under] = GetParam();
   wrongly_freed.clear();
-  const report r = explore::explore(subject_of(of, on), of_today(store_options(under)));
+  const report r = explore_today(subject_of(of, on), store_options(under));
   EXPECT_TRUE(r.clean()) << r.text();
   EXPECT_TRUE(wrongly_freed.empty());
   std::printf("%s\n", r.text().c_str());

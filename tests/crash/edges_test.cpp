@@ -11,6 +11,7 @@
 
 #include "edge_survivors.hpp"
 #include "scenarios.hpp"
+#include "today.hpp"
 
 namespace nvm::tests {
 namespace {
@@ -339,7 +340,7 @@ std::vector<killed_process> killed_processes() {
 class edges_of_what_a_killed_process_left_in_caches : public testing::TestWithParam<killed_process> {};
 TEST_P(edges_of_what_a_killed_process_left_in_caches, are_enough) {
   for (const model m : {model::x86, model::torn8}) {
-    const auto r = explore::explore(subject_of(GetParam().story, GetParam().kind), options_for(m));
+    const auto r = explore_today(subject_of(GetParam().story, GetParam().kind), options_for(m));
     EXPECT_TRUE(r.clean()) << r.text();
   }
 }

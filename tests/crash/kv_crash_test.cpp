@@ -8,6 +8,7 @@
 #include "base/plant.hpp"
 #include "kv_stories.hpp"
 #include "scenarios.hpp"
+#include "today.hpp"
 #include "workloads.hpp"
 
 namespace nvm::tests {
@@ -46,7 +47,7 @@ class kv_crash : public testing::TestWithParam<kv_case> {};
 
 TEST_P(kv_crash, leaves_whole_calls) {
   const kv_case& c = GetParam();
-  const report r = explore(subject_of(c.of, c.on, c.index), of_today(options_of(c.of, c.under, c.index)));
+  const report r = explore_today(subject_of(c.of, c.on, c.index), options_of(c.of, c.under, c.index));
   EXPECT_TRUE(r.clean()) << r.text();
   std::printf("%s\n", r.text().c_str());
 }
@@ -82,7 +83,7 @@ class kv_at_home : public testing::TestWithParam<home_case> {};
 TEST_P(kv_at_home, leaves_whole_calls) {
   const home_case& c = GetParam();
   const report r =
-      explore(subject_of(c.of, c.on, c.index, kv_home::object_store), of_today(options_of(c.of, c.under, c.index)));
+      explore_today(subject_of(c.of, c.on, c.index, kv_home::object_store), options_of(c.of, c.under, c.index));
   EXPECT_TRUE(r.clean()) << r.text();
   std::printf("%s\n", r.text().c_str());
 }

@@ -9,6 +9,7 @@
 #include "lockfree_stories.hpp"
 #include "scenarios.hpp"
 #include "story_cases.hpp"
+#include "today.hpp"
 
 namespace nvm::tests {
 namespace {
@@ -22,7 +23,7 @@ class lockfree_crash : public testing::TestWithParam<lockfree_case> {};
 
 TEST_P(lockfree_crash, loses_nothing_and_leaks_nothing) {
   const auto& [of, with, under] = GetParam();
-  const report r = explore(subject_of(of, with), of_today(lockfree_options(under, with)));
+  const report r = explore_today(subject_of(of, with), lockfree_options(under, with));
   EXPECT_TRUE(r.clean()) << r.text();
   std::printf("%s\n", r.text().c_str());
 }

@@ -7,6 +7,7 @@
 
 #include "../random_seed.hpp"
 #include "logheap_random.hpp"
+#include "today.hpp"
 
 namespace nvm::tests {
 namespace {
@@ -45,9 +46,7 @@ class logheap_stories_crash : public testing::TestWithParam<on_model> {};
 
 TEST_P(logheap_stories_crash, loses_nothing_that_was_committed) {
   const auto& [of, with, under] = GetParam();
-  explore::options o = logheap_options(under);
-  o.seed = seed_from_environment();
-  const report r = explore(logheap_subject(with, of), o);
+  const report r = explore_today(logheap_subject(with, of), logheap_options(under));
   EXPECT_TRUE(r.clean()) << r.text();
   std::printf("%s\n", r.text().c_str());
 }

@@ -19,6 +19,7 @@
 #include "scenarios.hpp"
 #include "space/space.hpp"
 #include "store/store.hpp"
+#include "today.hpp"
 #include "whole_pool.hpp"
 
 namespace nvm::tests {
@@ -409,7 +410,7 @@ std::vector<names_case> cases() {
 class names_crash : public testing::TestWithParam<names_case> {};
 TEST_P(names_crash, leaves_whole_transactions) {
   const names_case& c = GetParam();
-  const report r = explore(subject_of(c.of, c.on), of_today(options_of(c.under, c.of.thin)));
+  const report r = explore_today(subject_of(c.of, c.on), options_of(c.under, c.of.thin));
   EXPECT_TRUE(r.clean()) << r.text();
   std::printf("%s\n", r.text().c_str());
 }

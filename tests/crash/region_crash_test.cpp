@@ -9,6 +9,7 @@
 #include "region_stories.hpp"
 #include "scenarios.hpp"
 #include "story_cases.hpp"
+#include "today.hpp"
 
 namespace nvm::tests {
 namespace {
@@ -22,7 +23,7 @@ class region_crash : public testing::TestWithParam<region_case> {};
 
 TEST_P(region_crash, loses_nothing_and_leaks_nothing) {
   const auto& [of, with, under] = GetParam();
-  const report r = explore(subject_of(of, with), of_today(region_options(under, with)));
+  const report r = explore_today(subject_of(of, with), region_options(under, with));
   EXPECT_TRUE(r.clean()) << r.text();
   std::printf("%s\n", r.text().c_str());
 }

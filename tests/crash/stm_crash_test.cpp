@@ -7,6 +7,7 @@
 #include <string>
 
 #include "scenarios.hpp"
+#include "today.hpp"
 
 namespace nvm::tests {
 namespace {
@@ -42,7 +43,7 @@ class stm_crash : public testing::TestWithParam<on_model> {};
 
 TEST_P(stm_crash, leaves_all_or_nothing) {
   const auto& [of, on, under] = GetParam();
-  const report r = explore(subject_of(of, on), of_today(options_for(under)));
+  const report r = explore_today(subject_of(of, on), options_for(under));
   EXPECT_TRUE(r.clean()) << r.text();
   std::printf("%s\n", r.text().c_str());
 }

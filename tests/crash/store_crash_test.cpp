@@ -7,7 +7,7 @@
 #include <string>
 
 #include "store_player.hpp"
-#include "subjects.hpp"
+#include "today.hpp"
 
 namespace nvm::tests {
 namespace {
@@ -43,7 +43,7 @@ std::vector<store_case> store_cases() {
 class store_crash : public testing::TestWithParam<store_case> {};
 TEST_P(store_crash, leaves_all_or_nothing) {
   const auto& [of, on, under] = GetParam();
-  const report r = explore::explore(store_subject(of, on), of_today(store_options(under)));
+  const report r = explore_today(store_subject(of, on), store_options(under));
   EXPECT_TRUE(r.clean()) << r.text();
   std::printf("%s\n", r.text().c_str());
 }

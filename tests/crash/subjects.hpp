@@ -32,11 +32,6 @@ using scenario_steps = std::function<void(player&)>;
 
 // The models that fit a medium; ssd obliges by promises.
 [[nodiscard]] explore::options options_for(explore::model m);
-// What is drawn among the states of one crash point differs from day to day; a token that repeats a state has the seed.
-[[nodiscard]] inline explore::options of_today(explore::options o) {
-  o.seed = seed_from_environment();
-  return o;
-}
 [[nodiscard]] inline kind_of_medium medium_of(explore::model m) {
   return m == explore::model::ssd ? kind_of_medium::image : kind_of_medium::direct;
 }
