@@ -52,6 +52,50 @@ function(holdfast_read_as_one target)
   endif()
 endfunction()
 
+# What most sources of layers begin with, compiled once under the sanitizers, where no source is read by itself either.
+# Without optimisation for layers that say so: a compiler takes no such headers that were compiled in another way.
+function(holdfast_add_layer_headers)
+  if(NOT NVM_SANITIZE MATCHES "^(address|thread)$")
+    return()
+  endif()
+  file(CONFIGURE OUTPUT ${CMAKE_BINARY_DIR}/generated/layer_headers.cpp CONTENT "")
+  foreach(variant usual plain)
+    set(headers holdfast_layer_headers_${variant})
+    add_library(${headers} OBJECT EXCLUDE_FROM_ALL ${CMAKE_BINARY_DIR}/generated/layer_headers.cpp)
+    set_target_properties(${headers} PROPERTIES POSITION_INDEPENDENT_CODE ON)
+    target_link_libraries(${headers} PRIVATE holdfast_headers Threads::Threads)
+    if(variant STREQUAL "plain")
+      target_compile_options(${headers} PRIVATE ${HOLDFAST_PROGRAM_OPTIONS})
+    endif()
+    target_precompile_headers(${headers} PRIVATE <algorithm> <array> <atomic> <cstdio> <cstdlib> <cstring> <functional>
+      <map> <memory> <mutex> <optional> <set> <span> <string> <thread> <vector> ${CMAKE_SOURCE_DIR}/src/tx/tx.hpp)
+    holdfast_cache_with_headers(${headers})
+  endforeach()
+endfunction()
+
+# holdfast_take_layer_headers(<target> <usual or plain>): but sources with compile options or definitions of their own.
+function(holdfast_take_layer_headers target variant)
+  if(NOT TARGET holdfast_layer_headers_${variant})
+    return()
+  endif()
+  target_precompile_headers(${target} REUSE_FROM holdfast_layer_headers_${variant})
+  holdfast_cache_with_headers(${target})
+  # When the folder's CMakeLists.txt has said what these are.
+  cmake_language(EVAL CODE "cmake_language(DEFER CALL holdfast_spare_from_headers ${target})")
+endfunction()
+
+function(holdfast_spare_from_headers target)
+  get_target_property(files ${target} SOURCES)
+  foreach(file IN LISTS files)
+    foreach(reason COMPILE_OPTIONS COMPILE_DEFINITIONS)
+      get_source_file_property(own ${file} ${reason})
+      if(own)
+        set_source_files_properties(${file} PROPERTIES SKIP_PRECOMPILE_HEADERS ON)
+      endif()
+    endforeach()
+  endforeach()
+endfunction()
+
 # holdfast_read_layers_as_one(<target> <layer>...): of a target of this folder that has the sources of layers once more,
 # also several layers as one; those that a layer keeps apart stay apart here.
 function(holdfast_read_layers_as_one target)
@@ -86,15 +130,16 @@ function(holdfast_layer_number out layer)
   message(FATAL_ERROR "'${layer}' is no layer; cmake/layers.cmake lists them")
 endfunction()
 
-# holdfast_layer(<name> [SOURCES <file>...] [USES <lower layer>...] [LINK <library>...] [TOOL])
+# holdfast_layer(<name> [SOURCES <file>...] [USES <lower layer>...] [LINK <library>...] [TOOL] [PLAIN])
 #
 # Declares the target holdfast_<name>: a position-independent static library, or an interface
 # library when no sources are given. Sources are a written list, relative to the calling folder.
 # USES names layers of a smaller number only; their targets are linked publicly.
 # The objects stay available as holdfast_<name>_objects: the shared and the static holdfast library
-# are made of them. TOOL: no program is measured by it, so that a release build may read its sources as one.
+# are made of them. TOOL: no program is measured by it, so that a release build may read its sources as one. PLAIN: not
+# optimised under the sanitizers.
 function(holdfast_layer name)
-  cmake_parse_arguments(PARSE_ARGV 1 arg "TOOL" "" "SOURCES;USES;LINK")
+  cmake_parse_arguments(PARSE_ARGV 1 arg "TOOL;PLAIN" "" "SOURCES;USES;LINK")
   if(arg_UNPARSED_ARGUMENTS)
     message(FATAL_ERROR "holdfast_layer(${name}): unexpected ${arg_UNPARSED_ARGUMENTS}")
   endif()
@@ -121,6 +166,12 @@ function(holdfast_layer name)
       set(tool TOOL)
     endif()
     holdfast_read_as_one(${target}_objects ${tool})
+    set(variant usual)
+    if(arg_PLAIN AND NVM_SANITIZE MATCHES "^(address|thread)$")
+      set(variant plain)
+      target_compile_options(${target}_objects PRIVATE ${HOLDFAST_PROGRAM_OPTIONS})
+    endif()
+    holdfast_take_layer_headers(${target}_objects ${variant})
     target_link_libraries(${target}_objects PUBLIC holdfast_headers ${lower_targets} ${arg_LINK})
     add_library(${target} STATIC $<TARGET_OBJECTS:${target}_objects>)
     set_target_properties(${target} PROPERTIES LINKER_LANGUAGE CXX)

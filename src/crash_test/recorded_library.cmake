@@ -27,7 +27,8 @@ set(flags
 set(with_pass -fplugin=${pass} -fpass-plugin=${pass} -mllvm -nvm-record-library -mllvm -nvm-record-steps=false)
 set(launcher "")
 if(HOLDFAST_CCACHE)
-  set(launcher ${HOLDFAST_CACHE_ENVIRONMENT} CCACHE_EXTRAFILES=${pass} ${HOLDFAST_CCACHE})
+  set(launcher ${HOLDFAST_CACHE_ENVIRONMENT} CCACHE_EXTRAFILES=${pass} CCACHE_SLOPPINESS=pch_defines,time_macros
+    ${HOLDFAST_CCACHE})
 endif()
 
 # Sources are read several as one, also those of several layers: all are compiled alike here, and inline little. Those
@@ -57,6 +58,37 @@ foreach(number RANGE ${group})
   list(APPEND units ${unit})
 endforeach()
 
+# What most of them begin with, compiled once.
+set(headers ${CMAKE_CURRENT_BINARY_DIR}/recorded/headers.hpp)
+set(compiled_headers ${headers}.pch)
+file(CONFIGURE OUTPUT ${headers} CONTENT "#pragma once
+#include <algorithm>
+#include <array>
+#include <atomic>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <functional>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <set>
+#include <span>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include \"tx/tx.hpp\"
+")
+add_custom_command(
+  OUTPUT ${compiled_headers}
+  COMMAND ${HOLDFAST_CLANGXX_19} ${flags} -Xclang -fno-pch-timestamp -x c++-header -MD -MF ${compiled_headers}.d
+    -MT ${compiled_headers} -c ${headers} -o ${compiled_headers}
+  DEPENDS ${headers} DEPFILE ${compiled_headers}.d
+  COMMENT "Compiling headers of libholdfast_record.so"
+  VERBATIM)
+
 set(objects "")
 foreach(source IN LISTS units recorded_sources plain_sources)
   set(base ${CMAKE_SOURCE_DIR})
@@ -67,14 +99,15 @@ foreach(source IN LISTS units recorded_sources plain_sources)
   set(object ${CMAKE_CURRENT_BINARY_DIR}/recorded/${name}.o)
   cmake_path(GET object PARENT_PATH folder)
   file(MAKE_DIRECTORY ${folder})
-  set(own ${with_pass})
-  set(needs ${source} nvm_record_pass)
+  set(own ${with_pass} -include-pch ${compiled_headers} -Xclang -fno-pch-timestamp)
+  set(needs ${source} ${compiled_headers} nvm_record_pass)
   if(source IN_LIST plain_sources)
     set(own "")
     set(needs ${source})
   endif()
   if(name MATCHES "checksum_avx2")
-    list(APPEND own -mavx2)
+    set(own ${with_pass} -mavx2)
+    set(needs ${source} nvm_record_pass)
   endif()
   add_custom_command(
     OUTPUT ${object}
