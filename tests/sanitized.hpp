@@ -2,7 +2,10 @@
 // the other builds do all of it.
 #pragma once
 
+#include <iterator>
 #include <limits>
+#include <type_traits>
+#include <vector>
 
 #include "random_seed.hpp"
 
@@ -43,5 +46,17 @@ class turns_of_build {
  private:
   long each_, turn_;
 };
+
+// The kinds that a test is run for: all, but every second one under a sanitizer.  Which ones goes by the day, so that
+// two days have all of them.
+template <class Kinds>
+[[nodiscard]] auto kinds_of_build(const Kinds& all) {
+  std::vector<std::decay_t<decltype(*std::begin(all))>> some;
+  long turn = sanitized ? day_of_run() % 2 : 0;
+  for (const auto& kind : all) {
+    if (!sanitized || turn++ % 2 == 0) some.push_back(kind);
+  }
+  return some;
+}
 
 }  // namespace nvm::tests

@@ -13,6 +13,7 @@
 #include <random>
 #include <vector>
 
+#include "../sanitized.hpp"
 #include "care/repair.hpp"
 #include "nvm/kv.hpp"
 #include "nvm/nvm.hpp"
@@ -52,7 +53,7 @@ class alignment : public testing::TestWithParam<pool_kind> {
     ASSERT_NE(pool, nullptr) << nvm_errormsg();
   }
 };
-INSTANTIATE_TEST_SUITE_P(kinds, alignment, testing::ValuesIn(pool_kinds), name_of);
+INSTANTIATE_TEST_SUITE_P(kinds, alignment, testing::ValuesIn(kinds_of_build(pool_kinds)), name_of);
 
 TEST_P(alignment, is_that_of_the_type) {
   const auto make_all = [&](auto make) {

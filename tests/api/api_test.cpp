@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "../sanitized.hpp"
 #include "scratch.hpp"
 
 namespace nvm::tests {
@@ -49,7 +50,7 @@ class api : public testing::TestWithParam<pool_kind> {
     return n;
   }
 };
-INSTANTIATE_TEST_SUITE_P(media, api, testing::ValuesIn(pool_kinds), name_of);
+INSTANTIATE_TEST_SUITE_P(media, api, testing::ValuesIn(kinds_of_build(pool_kinds)), name_of);
 
 #define EXPECT_FAILS(call, code)                             \
   do {                                                       \

@@ -10,6 +10,7 @@
 #include <thread>
 #include <vector>
 
+#include "../sanitized.hpp"
 #include "nvm/kv.hpp"
 #include "nvm/lockfree.hpp"
 #include "nvm/nvm.hpp"
@@ -41,7 +42,7 @@ class closing : public testing::TestWithParam<pool_kind> {
     if (pool != nullptr) (void)nvm_pool_close(pool);
   }
 };
-INSTANTIATE_TEST_SUITE_P(kinds, closing, testing::ValuesIn(pool_kinds), name_of);
+INSTANTIATE_TEST_SUITE_P(kinds, closing, testing::ValuesIn(kinds_of_build(pool_kinds)), name_of);
 
 TEST_P(closing, every_call_with_the_handle_of_a_closed_pool_is_refused) {
   ASSERT_EQ(nvm_pool_close(pool), 0) << nvm_errormsg();

@@ -14,6 +14,7 @@
 #include <sstream>
 #include <string>
 
+#include "../sanitized.hpp"
 #include "nvm/gc.h"
 #include "nvm/kv.hpp"
 #include "nvm/lockfree.h"
@@ -534,7 +535,7 @@ class faces : public testing::TestWithParam<pool_kind> {
     EXPECT_NE(sentence.find(r.instead), std::string::npos) << sentence;
   }
 };
-INSTANTIATE_TEST_SUITE_P(kinds, faces, testing::ValuesIn(pool_kinds), name_of);
+INSTANTIATE_TEST_SUITE_P(kinds, faces, testing::ValuesIn(kinds_of_build(pool_kinds)), name_of);
 
 TEST_P(faces, a_call_inside_of_a_transaction_is_part_of_it_or_dooms_it_or_stands_apart) {
   for (const row& r : rows) {

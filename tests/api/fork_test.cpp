@@ -8,6 +8,7 @@
 #include <functional>
 #include <string>
 
+#include "../sanitized.hpp"
 #include "nvm/malloc.h"
 #include "scratch.hpp"
 
@@ -61,7 +62,7 @@ class forks : public testing::TestWithParam<pool_kind> {
   NVM_POOL* pool = dir.create();
   long* words = nullptr;
 };
-INSTANTIATE_TEST_SUITE_P(media, forks, testing::ValuesIn(pool_kinds), name_of);
+INSTANTIATE_TEST_SUITE_P(media, forks, testing::ValuesIn(kinds_of_build(pool_kinds)), name_of);
 
 TEST_P(forks, tell_a_child_whose_memory_it_accesses) {
   const ended all = child_of([&] { words[0] = *static_cast<volatile long*>(words) + 1; });

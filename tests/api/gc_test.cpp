@@ -7,6 +7,7 @@
 #include <string>
 #include <thread>
 
+#include "../sanitized.hpp"
 #include "gc_graph.hpp"
 #include "nvm/gc.hpp"
 #include "nvm/kv.h"
@@ -44,7 +45,7 @@ class gc : public testing::TestWithParam<pool_kind> {
   void SetUp() override { know_gc_types(); }
   scratch place_{GetParam()};
 };
-INSTANTIATE_TEST_SUITE_P(kinds, gc, testing::ValuesIn(pool_kinds), name_of);
+INSTANTIATE_TEST_SUITE_P(kinds, gc, testing::ValuesIn(kinds_of_build(pool_kinds)), name_of);
 
 TEST_P(gc, frees_what_the_root_does_not_lead_to_and_nothing_else) {
   NVM_POOL* pool = place_.create("pool", std::size_t{16} << 20);

@@ -15,6 +15,7 @@
 #include <thread>
 #include <vector>
 
+#include "../sanitized.hpp"
 #include "scratch.hpp"
 
 namespace {
@@ -673,7 +674,7 @@ TEST(lockfree_full_pool, refuses_removals_that_it_cannot_note) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(on, lockfree_face, ::testing::ValuesIn(media),
+INSTANTIATE_TEST_SUITE_P(on, lockfree_face, ::testing::ValuesIn(nvm::tests::kinds_of_build(media)),
                          [](const auto& info) { return std::string{info.param.name}; });
 
 }  // namespace

@@ -11,6 +11,7 @@
 #include <thread>
 #include <vector>
 
+#include "../sanitized.hpp"
 #include "nvm/malloc.h"
 #include "nvm/nvm.hpp"
 #include "nvm/stm.h"
@@ -76,7 +77,7 @@ class legacy : public testing::TestWithParam<pool_kind> {
     return p;
   }
 };
-INSTANTIATE_TEST_SUITE_P(kinds, legacy, testing::ValuesIn(pool_kinds), name_of);
+INSTANTIATE_TEST_SUITE_P(kinds, legacy, testing::ValuesIn(kinds_of_build(pool_kinds)), name_of);
 
 TEST_P(legacy, memory_comes_from_where_the_scope_says) {
   ASSERT_EQ(nvm_tx_begin(pool), 0);

@@ -10,6 +10,7 @@
 #include <sstream>
 #include <string>
 
+#include "../sanitized.hpp"
 #include "nvm/kv.hpp"
 #include "nvm/nvm.hpp"
 #include "nvm/stm.hpp"
@@ -38,7 +39,7 @@ class misuse : public testing::TestWithParam<pool_kind> {
     EXPECT_EQ(nvm_pool_close(pool), 0) << nvm_errormsg();
   }
 };
-INSTANTIATE_TEST_SUITE_P(kinds, misuse, testing::ValuesIn(pool_kinds), name_of);
+INSTANTIATE_TEST_SUITE_P(kinds, misuse, testing::ValuesIn(kinds_of_build(pool_kinds)), name_of);
 
 struct noted {
   int calls = 0;
@@ -59,7 +60,7 @@ void note(const nvm_misuse* m, void* argument) {
 }
 
 using misuse_death = misuse;
-INSTANTIATE_TEST_SUITE_P(kinds, misuse_death, testing::ValuesIn(pool_kinds), name_of);
+INSTANTIATE_TEST_SUITE_P(kinds, misuse_death, testing::ValuesIn(kinds_of_build(pool_kinds)), name_of);
 TEST_P(misuse_death, a_store_outside_of_transactions_ends_the_process_with_the_place) {
   GTEST_FLAG_SET(death_test_style, "threadsafe");  // the child makes a pool of its own
   EXPECT_DEATH(a->balance = 5,

@@ -13,6 +13,7 @@
 #include <utility>
 #include <vector>
 
+#include "../sanitized.hpp"
 #include "api/pool_object.hpp"
 #include "care/repair.hpp"
 #include "gc_graph.hpp"
@@ -68,7 +69,7 @@ class references : public testing::TestWithParam<pool_kind> {
   }
   scratch place_{GetParam()};
 };
-INSTANTIATE_TEST_SUITE_P(kinds, references, testing::ValuesIn(pool_kinds), name_of);
+INSTANTIATE_TEST_SUITE_P(kinds, references, testing::ValuesIn(kinds_of_build(pool_kinds)), name_of);
 
 TEST_P(references, an_object_dies_with_its_last_reference_and_what_it_kept_with_it) {
   NVM_POOL* pool = create();

@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "../file_bytes.hpp"
+#include "../sanitized.hpp"
 #include "nvm/region.h"
 #include "scratch.hpp"
 
@@ -77,7 +78,7 @@ class read_only_regions : public ::testing::TestWithParam<kind_of_pool> {
   std::unique_ptr<nvm::tests::scratch> place;
   std::string path;
 };
-INSTANTIATE_TEST_SUITE_P(media, read_only_regions, ::testing::ValuesIn(kinds_of_pools),
+INSTANTIATE_TEST_SUITE_P(media, read_only_regions, ::testing::ValuesIn(nvm::tests::kinds_of_build(kinds_of_pools)),
                          [](const auto& i) { return i.param.name; });
 
 // Regions of each size, changed since in each way, and what they are then.

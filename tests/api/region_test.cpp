@@ -17,6 +17,7 @@
 #include <vector>
 
 #include "../file_bytes.hpp"
+#include "../sanitized.hpp"
 #include "scratch.hpp"
 
 namespace {
@@ -86,7 +87,8 @@ class region_face : public ::testing::TestWithParam<medium> {
   NVM_POOL* pool = nullptr;
   nvm_regions* set = nullptr;
 };
-INSTANTIATE_TEST_SUITE_P(media, region_face, ::testing::ValuesIn(media), [](const auto& i) { return i.param.name; });
+INSTANTIATE_TEST_SUITE_P(media, region_face, ::testing::ValuesIn(nvm::tests::kinds_of_build(media)),
+                         [](const auto& i) { return i.param.name; });
 
 TEST_P(region_face, keeps_what_was_written_across_closing) {
   ASSERT_EQ(put(1, "player one"), 0) << nvm_errormsg();

@@ -17,6 +17,7 @@
 #include <vector>
 
 #include "../object/sample_types.hpp"
+#include "../sanitized.hpp"
 #include "nvm/kv.h"
 #include "nvm/lockfree.h"
 #include "scratch.hpp"
@@ -161,7 +162,8 @@ class relocation : public ::testing::TestWithParam<kind> {
  private:
   scratch place_{GetParam().on};
 };
-INSTANTIATE_TEST_SUITE_P(of, relocation, testing::ValuesIn(kinds), [](const auto& i) { return i.param.name; });
+INSTANTIATE_TEST_SUITE_P(of, relocation, testing::ValuesIn(kinds_of_build(kinds)),
+                         [](const auto& i) { return i.param.name; });
 
 TEST_P(relocation, lets_two_copies_of_a_pool_be_open_at_once) {
   NVM_POOL* a = create("a");

@@ -12,7 +12,8 @@ namespace nvm::tests {
 
 // Pools that take the same calls.
 enum class pool_kind { shm, log, ssd, ssd_log };
-inline constexpr pool_kind pool_kinds[] = {pool_kind::shm, pool_kind::log, pool_kind::ssd, pool_kind::ssd_log};
+// In this order every second one has each medium and each kind of engine (kinds_of_build).
+inline constexpr pool_kind pool_kinds[] = {pool_kind::shm, pool_kind::log, pool_kind::ssd_log, pool_kind::ssd};
 constexpr bool is_ssd(pool_kind k) { return k == pool_kind::ssd || k == pool_kind::ssd_log; }
 constexpr bool is_log(pool_kind k) { return k == pool_kind::log || k == pool_kind::ssd_log; }
 inline std::string name_of(const testing::TestParamInfo<pool_kind>& k) {

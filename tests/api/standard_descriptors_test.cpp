@@ -8,6 +8,7 @@
 #include <cerrno>
 #include <string>
 
+#include "../sanitized.hpp"
 #include "platform/platform.hpp"
 #include "scratch.hpp"
 
@@ -55,7 +56,7 @@ int life(const std::string& path, pool_kind kind) {
 }
 
 class standard_descriptors : public ::testing::TestWithParam<pool_kind> {};
-INSTANTIATE_TEST_SUITE_P(kind, standard_descriptors, ::testing::ValuesIn(pool_kinds), name_of);
+INSTANTIATE_TEST_SUITE_P(kind, standard_descriptors, ::testing::ValuesIn(kinds_of_build(pool_kinds)), name_of);
 
 TEST_P(standard_descriptors, that_are_closed_lead_into_no_pool) {
   const scratch place{GetParam()};

@@ -6,6 +6,7 @@
 #include <map>
 #include <string>
 
+#include "../sanitized.hpp"
 #include "nvm/static.h"
 #include "programs.hpp"
 #include "scratch.hpp"
@@ -118,7 +119,7 @@ class statics : public testing::TestWithParam<pool_kind> {
     opened_by(m, [&](NVM_POOL* p) { return expect(p, m); }, read_only);
   }
 };
-INSTANTIATE_TEST_SUITE_P(media, statics, testing::ValuesIn(pool_kinds), name_of);
+INSTANTIATE_TEST_SUITE_P(media, statics, testing::ValuesIn(kinds_of_build(pool_kinds)), name_of);
 
 TEST_P(statics, lead_where_they_led_in_each_program) {
   created();

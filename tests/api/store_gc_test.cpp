@@ -15,6 +15,7 @@
 #include "../direct_place.hpp"
 #include "../object/sample_types.hpp"
 #include "../random_seed.hpp"
+#include "../sanitized.hpp"
 #include "../scratch_folder.hpp"
 #include "collected_stores.hpp"
 #include "nvm/gc.h"
@@ -27,7 +28,8 @@ namespace {
 
 using namespace collection;
 
-INSTANTIATE_TEST_SUITE_P(on, collected_stores, testing::ValuesIn(kinds), [](const auto& i) { return i.param.name; });
+INSTANTIATE_TEST_SUITE_P(on, collected_stores, testing::ValuesIn(kinds_of_build(kinds)),
+                         [](const auto& i) { return i.param.name; });
 
 TEST_P(collected_stores, lose_what_their_root_does_not_lead_to_and_nothing_else) {
   nvm_store* const s = made("s");

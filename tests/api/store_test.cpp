@@ -22,6 +22,7 @@
 
 #include "../direct_place.hpp"
 #include "../random_seed.hpp"
+#include "../sanitized.hpp"
 #include "../scratch_folder.hpp"
 
 namespace nvm::tests {
@@ -123,7 +124,8 @@ class stores : public testing::TestWithParam<store_pool_kind> {
  private:
   scratch_folder folder_{"stores", GetParam().ssd};
 };
-INSTANTIATE_TEST_SUITE_P(on, stores, testing::ValuesIn(store_kinds), [](const auto& i) { return i.param.name; });
+INSTANTIATE_TEST_SUITE_P(on, stores, testing::ValuesIn(kinds_of_build(store_kinds)),
+                         [](const auto& i) { return i.param.name; });
 
 TEST_P(stores, keep_their_objects_and_roots_over_a_close) {
   ASSERT_EQ(nvm_store_create(pool_, "tenant/1", nullptr), 0) << nvm_errormsg();
@@ -510,7 +512,7 @@ class protected_stores : public stores {
  private:
   struct sigaction before_{};
 };
-INSTANTIATE_TEST_SUITE_P(on, protected_stores, testing::ValuesIn(store_kinds),
+INSTANTIATE_TEST_SUITE_P(on, protected_stores, testing::ValuesIn(kinds_of_build(store_kinds)),
                          [](const auto& i) { return i.param.name; });
 
 TEST_P(protected_stores, ten_thousand_stray_stores_trap_and_change_no_byte) {

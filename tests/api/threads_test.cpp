@@ -22,7 +22,7 @@ namespace nvm::tests {
 namespace {
 
 class threads : public testing::TestWithParam<pool_kind> {};
-INSTANTIATE_TEST_SUITE_P(media, threads, testing::ValuesIn(pool_kinds), name_of);
+INSTANTIATE_TEST_SUITE_P(media, threads, testing::ValuesIn(kinds_of_build(pool_kinds)), name_of);
 
 TEST_P(threads, each_commits_its_own_objects_and_frees_those_of_others) {
   scratch place{GetParam()};

@@ -8,6 +8,7 @@
 #include <string>
 
 #include "../object/sample_types.hpp"
+#include "../sanitized.hpp"
 #include "nvm/describe.h"
 #include "programs.hpp"
 #include "scratch.hpp"
@@ -75,7 +76,7 @@ class types : public testing::TestWithParam<pool_kind> {
     return wrong.find(text) == std::string::npos ? "expected a refusal with '" + text + "', found '" + wrong + "'" : "";
   }
 };
-INSTANTIATE_TEST_SUITE_P(media, types, testing::ValuesIn(pool_kinds), name_of);
+INSTANTIATE_TEST_SUITE_P(media, types, testing::ValuesIn(kinds_of_build(pool_kinds)), name_of);
 
 TEST_P(types, of_a_program_are_in_the_pools_that_it_creates) {
   created();

@@ -12,6 +12,7 @@
 #include <thread>
 #include <vector>
 
+#include "../sanitized.hpp"
 #include "nvm/describe.hpp"
 #include "nvm/gc.hpp"
 #include "nvm/stm.hpp"
@@ -134,7 +135,7 @@ class weak_pointers : public testing::TestWithParam<pool_kind> {
   NVM_POOL* pool_ = nullptr;
   branch* root_ = nullptr;
 };
-INSTANTIATE_TEST_SUITE_P(kinds, weak_pointers, testing::ValuesIn(pool_kinds), name_of);
+INSTANTIATE_TEST_SUITE_P(kinds, weak_pointers, testing::ValuesIn(kinds_of_build(pool_kinds)), name_of);
 
 TEST_P(weak_pointers, become_null_with_the_last_reference) {
   create();

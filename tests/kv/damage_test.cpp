@@ -4,6 +4,7 @@
 #include <set>
 
 #include "../file_bytes.hpp"
+#include "../sanitized.hpp"
 #include "kv/kv.hpp"
 #include "kv/kv_layout.hpp"
 #include "kv/salvage.hpp"
@@ -65,7 +66,7 @@ class damaged_pools : public testing::TestWithParam<ground_and_index> {
  protected:
   const pool_place place{GetParam().where};
 };
-INSTANTIATE_TEST_SUITE_P(everywhere, damaged_pools, testing::ValuesIn(grounds_and_indexes()), name_of);
+INSTANTIATE_TEST_SUITE_P(everywhere, damaged_pools, testing::ValuesIn(kinds_of_build(grounds_and_indexes())), name_of);
 
 // Method: a word of the closed file, of those that hold something, is changed; where the check finds nothing the store
 // must hold what it did.
@@ -415,7 +416,8 @@ TEST(damaged_logs, lose_what_is_damaged_and_no_more_by_salvage) {
 }
 
 class stores_without_sums : public testing::TestWithParam<ground_and_index> {};
-INSTANTIATE_TEST_SUITE_P(everywhere, stores_without_sums, testing::ValuesIn(grounds_and_indexes()), name_of);
+INSTANTIATE_TEST_SUITE_P(everywhere, stores_without_sums, testing::ValuesIn(kinds_of_build(grounds_and_indexes())),
+                         name_of);
 
 TEST_P(stores_without_sums, stay_as_they_were_made) {
   const pool_place place{GetParam().where};

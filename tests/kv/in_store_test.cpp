@@ -11,6 +11,7 @@
 #include <memory>
 #include <thread>
 
+#include "../sanitized.hpp"
 #include "api/pool_object.hpp"
 #include "care/repair.hpp"
 #include "kv/kv_layout.hpp"
@@ -85,7 +86,7 @@ class in_store : public testing::TestWithParam<ground_and_index> {
   pool_place place_{GetParam().where};
   std::unique_ptr<pool> pool_;
 };
-INSTANTIATE_TEST_SUITE_P(everywhere, in_store, testing::ValuesIn(homes_and_indexes()), name_of);
+INSTANTIATE_TEST_SUITE_P(everywhere, in_store, testing::ValuesIn(kinds_of_build(homes_and_indexes())), name_of);
 
 TEST_P(in_store, has_names_of_its_own_and_all_memory_in_its_pages) {
   nvm_store* const a = attached("a");

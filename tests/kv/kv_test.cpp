@@ -6,6 +6,7 @@
 #include <set>
 #include <stdexcept>
 
+#include "../sanitized.hpp"
 #include "kv_testing.hpp"
 #include "nvm/stm.h"
 
@@ -19,7 +20,7 @@ class stores : public testing::TestWithParam<ground_and_index> {
   kv open(const char* name = "store") { return open_store(p, name, GetParam().index); }
   static std::string key(std::uint64_t n) { return number_key(n); }
 };
-INSTANTIATE_TEST_SUITE_P(everywhere, stores, testing::ValuesIn(grounds_and_indexes()), name_of);
+INSTANTIATE_TEST_SUITE_P(everywhere, stores, testing::ValuesIn(kinds_of_build(grounds_and_indexes())), name_of);
 
 TEST_P(stores, keep_their_names_and_leave_the_root_alone) {
   const std::string longest(NVM_KV_NAME_MAX, 'n');

@@ -209,7 +209,7 @@ TEST_P(kv_model, does_what_a_map_does) {
   ASSERT_NO_FATAL_FAILURE(compare(store, {}));
 }
 
-INSTANTIATE_TEST_SUITE_P(everywhere, kv_model, testing::ValuesIn(all_parameters()), name_of);
+INSTANTIATE_TEST_SUITE_P(everywhere, kv_model, testing::ValuesIn(kinds_of_build(all_parameters())), name_of);
 
 }  // namespace
 }  // namespace nvm::tests
