@@ -400,6 +400,7 @@ NVM_POOL* nvm_pool_open_with(const char* path, const nvm_pool_options* options) 
   p.accept_copy = o.accept_copy != 0;
   p.moves = o.relocation != NVM_RELOCATE_NEVER;
   p.address = o.address;
+  p.entry_pages = api::entry_pages;
   nvm::log_run run;
   p.after_mapping = nvm::engines::open_log_into(run);
   auto tier = nvm::tier::pool_tier::make(o.tier);

@@ -73,6 +73,9 @@ enum class plant : unsigned char {
   weak_not_cleared,          // references: an object is freed while weak pointers lead to it
   weak_cleared_last,         // collector: weak pointers to garbage become null after it has been freed
   garbage_still_known,       // collection of a store: garbage is freed while transactions are open that may know it
+  hole_before_free,          // trim: pages have no blocks any more before it is durable that they are free
+  cut_before_size,           // trim: the file ends before it is durable that the pool does
+  cut_under_record,          // trim: the pool ends where a record of longer ago could be replayed
   collected_after_attach,    // collection of a detached store: goes on by its marks after somebody has attached it
 };
 

@@ -13,6 +13,7 @@
 #include "engine/structure_side.hpp"
 #include "nvm/nvm.h"
 #include "object/face.hpp"
+#include "space/pool_blocks.hpp"
 #include "space/space_layout.hpp"
 #include "stm/face.hpp"
 #include "tx/face.hpp"
@@ -73,6 +74,8 @@ class engine {
                                          void* argument) noexcept = 0;
   [[nodiscard]] virtual status build_index(unsigned threads) noexcept = 0;
   [[nodiscard]] virtual std::uint64_t used_pages() noexcept = 0;
+  // Empty extents become free pages, and free pages give their blocks back (space/space_trim.hpp).
+  [[nodiscard]] virtual status trim(const trim_wishes& wishes, trim_outcome& out) noexcept = 0;
   virtual void statistics(nvm_statistics& out) noexcept = 0;
   [[nodiscard]] virtual unsigned lanes() const noexcept = 0;
   // The pool's lock-free structures, recovered; made anew by each call.  errc::engine where there can be none.

@@ -8,6 +8,7 @@
 #include "base/inlining.hpp"
 #include "engine/background_truncation.hpp"
 #include "engine/engine.hpp"
+#include "engine/file_blocks.hpp"
 #include "engine/page_by_page.hpp"
 #include "engine/stack.hpp"
 #include "engine/stores.hpp"
@@ -58,8 +59,13 @@ class heap_engine final : public engine {
   [[nodiscard]] status boot() {
     // A thread costs more than scanning the page map of a small pool.
     const unsigned parts = file_.size_pages() < pages_per_thread ? 1 : platform::processors();
-    return heap_.boot(file_.was_clean(), parts,
-                      [](unsigned n, auto&& f) { platform::run_parts(n, [&](unsigned part) noexcept { f(part); }); });
+    const status s = heap_.boot(file_.was_clean(), parts, [](unsigned n, auto&& f) {
+      platform::run_parts(n, [&](unsigned part) noexcept { f(part); });
+    });
+    if (!s || file_.read_only()) return s;
+    heap_.places().keep_blocks_by(blocks_);
+    if (file_.has_holes() && !file_.has_tier()) heap_.places().doubt_free_pages();
+    return s;
   }
 
   unsigned open_transactions() const noexcept override {
@@ -165,6 +171,9 @@ class heap_engine final : public engine {
     return {};
   }
   std::uint64_t used_pages() noexcept override { return heap_.places().used_pages(); }
+  status trim(const trim_wishes& wishes, trim_outcome& out) noexcept override {
+    return heap_.places().give_back(wishes, out);
+  }
 
   void statistics(nvm_statistics& out) noexcept override {
     for (unsigned i = 0; i < heap_.lanes().count(); ++i) {
@@ -200,6 +209,7 @@ class heap_engine final : public engine {
       by_page_.reset();
     }
     truncation_.stop();
+    if (!exiting && !file_.read_only()) (void)heap_.places().trim();
     heap_.come_to_rest();
     return stack_->close();
   }
@@ -615,6 +625,7 @@ class heap_engine final : public engine {
   heap_type heap_;
   std::unique_ptr<std::atomic<face*>[]> faces_;  // of each lane; nullptr: never used
   std::unique_ptr<store_side> stores_;
+  file_blocks<medium_type> blocks_{file_, stack_->top()};
   std::atomic<std::uint64_t> grown_bytes_{0};
   background_truncation truncation_;       // its thread ends before anything it uses
   std::unique_ptr<page_by_page> by_page_;  // likewise

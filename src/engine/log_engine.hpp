@@ -22,6 +22,7 @@
 #include <vector>
 
 #include "engine/engine.hpp"
+#include "engine/file_blocks.hpp"
 #include "engine/log.hpp"
 #include "engine/log_relocation.hpp"
 #include "engine/stack.hpp"
@@ -66,6 +67,10 @@ class log_engine final : public engine, private logheap::transaction_host {
     });
     if (failed != errc::ok) return failed.load();
     if (!file_.was_clean()) places_.write_back_map();
+    if (!file_.read_only()) {
+      places_.keep_blocks_by(blocks_);
+      if (file_.has_holes()) places_.doubt_free_pages();
+    }
     logheap::recovery_report found;
     status s = heap_.open(found);
     if (!s && s.error() == errc::not_found) {
@@ -174,6 +179,7 @@ class log_engine final : public engine, private logheap::transaction_host {
   }
   status build_index(unsigned) noexcept override { return {}; }
   std::uint64_t used_pages() noexcept override { return places_.used_pages(); }
+  status trim(const trim_wishes& wishes, trim_outcome& out) noexcept override { return places_.give_back(wishes, out); }
   void statistics(nvm_statistics& out) noexcept override {
     for (const auto& f : faces_) {
       const face* t = f.load(std::memory_order_acquire);
@@ -430,6 +436,7 @@ class log_engine final : public engine, private logheap::transaction_host {
   thread_type* own_ = nullptr;
   std::vector<std::uint64_t> types_;
   tx::recovery_report report_;
+  file_blocks<medium_type> blocks_{file_, stack_->top()};
   std::atomic<std::uint64_t> grown_bytes_{0};
 };
 

@@ -100,7 +100,8 @@ class any_image : public any_medium {
         }},
         write_straight_{[](void* m, const void* p, std::size_t bytes, lsn_t free_since) noexcept {
           return nvm::write_straight(of<M>(m), p, bytes, free_since);
-        }} {}
+        }},
+        quiesce_{[](void* m) noexcept { return bring_home(of<M>(m)); }} {}
 
   template <class F>
   result<lsn_t> publish(batch& b, F&& stores, edge e) noexcept {
@@ -111,11 +112,13 @@ class any_image : public any_medium {
   result<straight_outcome> write_straight(const void* p, std::size_t bytes, lsn_t free_since) noexcept {
     return write_straight_(of_, p, bytes, free_since);
   }
+  status quiesce() noexcept { return quiesce_(of_); }
 
  private:
   using stores_call = void (*)(void*) noexcept;
   result<lsn_t> (*publish_)(void*, batch&, stores_call, void*, edge) noexcept;
   result<straight_outcome> (*write_straight_)(void*, const void*, std::size_t, lsn_t) noexcept;
+  status (*quiesce_)(void*) noexcept;
 };
 static_assert(media<any_image>);
 

@@ -130,6 +130,17 @@ template <media M>
   }
 }
 
+// Everything that was ordered so far is durable and in its place on the device: no crash, and no writer of the medium,
+// stores any of it there again.  Waits for syncs where there is a log.  errc::io.
+template <media M>
+[[nodiscard]] inline status bring_home(M& m) noexcept {
+  if constexpr (requires { m.quiesce(); }) {
+    return m.quiesce();
+  } else {
+    return m.durable(m.last_lsn());
+  }
+}
+
 // persist = flush + fence.
 template <media M>
 inline void persist(M& m, const void* p, std::size_t bytes, edge e, site s = site::here()) noexcept {

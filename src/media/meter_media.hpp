@@ -145,6 +145,12 @@ class meter_media {
     return done;
   }
 
+  status quiesce() noexcept
+    requires atomic_batches
+  {
+    return bring_home(inner_);
+  }
+
   void poison(const char* reason) noexcept
     requires requires(M& m) { m.poison(reason); }
   {

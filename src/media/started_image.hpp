@@ -43,6 +43,7 @@ class started_image {
     if (!started_.load(std::memory_order_acquire)) start_thread();
     return inner_->write_straight(p, bytes, free_since);
   }
+  status quiesce() noexcept { return inner_->quiesce(); }
   void start_thread() noexcept {
     const std::lock_guard guard{starting_};
     // relaxed: it is changed under the lock.

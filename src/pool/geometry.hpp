@@ -50,6 +50,10 @@ struct geometry {
   }
   // Offset of the page map entry of `page`.
   [[nodiscard]] std::uint64_t entry_offset(std::uint64_t page) const noexcept { return page_map_offset + page * 8; }
+  // End of the page map of the first `pages` pages: whole pages.
+  [[nodiscard]] std::uint64_t page_map_end(std::uint64_t pages) const noexcept {
+    return round_up(entry_offset(pages), page_bytes());
+  }
   [[nodiscard]] std::uint64_t superblock_at(unsigned copy) const noexcept {
     return copy * page_bytes() + layout::superblock_sector;
   }

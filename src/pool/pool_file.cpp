@@ -3,7 +3,6 @@
 #include <errno.h>
 
 #include <algorithm>
-#include <array>
 #include <cinttypes>
 #include <cstdio>
 #include <cstring>
@@ -90,28 +89,6 @@ status check_file_superblock(const layout::superblock& sb) noexcept {
   return {};
 }
 
-status write_zeros(platform::file& file, std::uint64_t from, std::uint64_t to) noexcept {
-  static constexpr std::array<std::byte, 64 * 1024> zeros{};
-  while (from < to) {
-    const std::uint64_t n = std::min<std::uint64_t>(to - from, zeros.size());
-    if (auto s = file.write(from, zeros.data(), n); !s) return s;
-    from += n;
-  }
-  return {};
-}
-
-// Space of its own for [from, to) of the file, which holds nothing yet.
-status allocate_new(platform::file& file, std::uint64_t from, std::uint64_t to) noexcept {
-  if (from >= to) return {};
-  auto s = file.allocate(from, to - from);
-  if (!s && errno == EOPNOTSUPP) return write_zeros(file, from, to);
-  return s;
-}
-
-std::uint64_t map_end(const geometry& g, std::uint64_t pages) noexcept {
-  return round_up(g.entry_offset(pages), g.page_bytes());
-}
-
 }  // namespace
 
 // ---- life of the object ---------------------------------------------------------------------------------------------
@@ -156,9 +133,11 @@ result<pool_file::pointer> pool_file::open(const char* path, const pool_open_opt
   return pool;
 }
 
-result<pool_file::pointer> pool_file::in_memory(std::byte* base, const layout::superblock& sb) noexcept {
+result<pool_file::pointer> pool_file::in_memory(std::byte* base, const layout::superblock& sb,
+                                                const file_hooks& hooks) noexcept {
   pointer pool{new (std::nothrow) pool_file};
   if (!pool) return fail(errc::no_memory, "no memory for a pool");
+  pool->hooks_ = hooks;
   pool->path_ = "in memory";  // short enough to need none
   pool->base_ = base;
   pool->medium_ = sb.medium;
@@ -227,16 +206,6 @@ status pool_file::refuse_use() const noexcept {
 
 status pool_file::refuse_lost() const noexcept {
   return fail(errc::io, "pool %s has failed: %s", path(), memory_.why());
-}
-
-status pool_file::may_be_written() noexcept {
-  if (status s = intact(); !s || !file_) return s;
-  // First: another thread may make the file longer, and then the pool.
-  const std::uint64_t expected = shape_.page_offset(size_pages());
-  const auto bytes = file_.size();
-  if (!bytes) return of_pool(path(), bytes.error());
-  if (*bytes >= expected) return {};
-  return fail(errc::io, "pool %s has failed: the file was cut off to %" PRIu64 " bytes", path(), *bytes);
 }
 
 status pool_file::refuse_commits() const noexcept {
@@ -336,17 +305,6 @@ status pool_file::fill_new_file(const pool_create_options& options) noexcept {
   return file_.sync_data();  // C2
 }
 
-// Space for what data pages [from, to) need: their map entries and themselves; from 0 the header and the log too.
-status pool_file::allocate_blocks(std::uint64_t from, std::uint64_t to) noexcept {
-  const nvm::geometry& g = shape_;
-  const std::uint64_t map_from = from == 0 ? 0 : map_end(g, from);
-  const std::uint64_t data_from = from == 0 ? g.log_offset : g.page_offset(from);
-  if (auto s = allocate_new(file_, map_from, map_end(g, to)); !s) return s;
-  if (!sparse_) return allocate_new(file_, data_from, g.page_offset(to));
-  if (auto s = allocate_new(file_, data_from, g.page_offset(from)); !s) return s;
-  return file_.truncate(g.page_offset(to));
-}
-
 // ---- opening --------------------------------------------------------------------------------------------------------
 
 status pool_file::open_file(const pool_open_options& options) noexcept {
@@ -391,7 +349,7 @@ status pool_file::open_file(const pool_open_options& options) noexcept {
   if (lost()) return fail(errc::io, "%s", memory_.why());
   was_clean_ = superblock_.state == static_cast<std::uint32_t>(pool_state::clean);
   if (!read_only_) {
-    if (auto s = make_sure_of_blocks(); !s) return s;
+    if (auto s = make_sure_of_blocks(options.entry_pages); !s) return s;
     if (!has_image(superblock_)) {
       if (auto s = set_state(pool_state::open); !s) return s;
     } else if (was_clean_) {
@@ -472,7 +430,7 @@ status pool_file::take_free_slot() noexcept {
 status pool_file::make_sure_of_metadata() noexcept {
   constexpr std::uint64_t map_bytes_max = std::uint64_t{8} << 20;
   const std::uint64_t map_bytes =
-      std::min(map_end(shape_, superblock_.size_pages) - shape_.page_map_offset, map_bytes_max);
+      std::min(shape_.page_map_end(superblock_.size_pages) - shape_.page_map_offset, map_bytes_max);
   const bool clean = superblock_.state == static_cast<std::uint32_t>(pool_state::clean);
   const bool recovers = !clean && !has_image(superblock_);
   struct part {
@@ -490,20 +448,6 @@ status pool_file::make_sure_of_metadata() noexcept {
     if (bad == nullptr) continue;
     return fail(errc::io, "%s: the page at offset %" PRIu64 " cannot be read: %s", p.what,
                 static_cast<std::uint64_t>(bad - base()), std::strerror(errno));
-  }
-  return {};
-}
-
-// A copy may have lost blocks to holes; a store into one on a full device would be SIGBUS.
-status pool_file::make_sure_of_blocks() noexcept {
-  const auto facts = file_.facts();
-  if (!facts) return facts.error();
-  const std::uint64_t needed = map_end(shape_, superblock_.size_pages) + shape_.size_bytes() - shape_.log_offset;
-  if (!sparse_ && facts->allocated_bytes >= needed) return {};
-  const std::uint64_t parts[2][2] = {{0, map_end(shape_, superblock_.size_pages)},
-                                     {shape_.log_offset, shape_.page_offset(sparse_ ? 0 : superblock_.size_pages)}};
-  for (const auto& [from, to] : parts) {
-    if (auto s = file_.allocate(from, to - from); !s && errno != EOPNOTSUPP) return s;
   }
   return {};
 }
@@ -651,50 +595,6 @@ void pool_file::clear_owner() noexcept {
   const failure_kept kept;
   write_owner(0);
   owned_ = false;
-}
-
-result<std::uint64_t> pool_file::extend(std::uint64_t pages_min) noexcept {
-  if (read_only_) return fail(errc::read_only, "pool %s is open read-only: it cannot grow", path());
-  const std::uint64_t now = superblock_.size_pages;
-  const std::uint64_t capacity = superblock_.capacity_pages;
-  if (pages_min > capacity) {
-    return fail(errc::no_space, "pool %s is full: %" PRIu64 " pages needed, its capacity is %" PRIu64, path(),
-                pages_min, capacity);
-  }
-  if (!file_) return pages_min;
-  // If something has moved the file's end, allocating blocks there would put zeros over data.
-  const auto bytes = file_.size();
-  if (!bytes) return of_pool(path(), bytes.error());
-  if (*bytes < shape_.page_offset(now)) {
-    return fail(errc::corrupt, "pool %s: found a file of %" PRIu64 " bytes, expected %" PRIu64 ": it was cut off",
-                path(), *bytes, shape_.page_offset(now));
-  }
-  const std::uint64_t needed = round_up(pages_min, layout::pages_per_chunk);
-  const std::uint64_t doubled = std::max(needed, std::min(2 * now, capacity));
-  for (const std::uint64_t pages : {doubled, needed}) {
-    auto s = allocate_blocks(now, pages);
-    if (s && medium_ != NVM_MEDIUM_SHM) {
-      s = file_.sync_data();
-      if (!s) {
-        std::snprintf(failure_, sizeof failure_, "%s", last_message());
-        // release: pairs with the acquire in accepts_commits().
-        failed_.store(true, std::memory_order_release);
-      }
-    }
-    if (s) return pages;
-    {
-      const errno_kept kept;
-      const errc code = s.error();
-      char cause[256];
-      std::snprintf(cause, sizeof cause, "%s", last_message());
-      // Blocks that were allocated before the device was full go back unused.
-      [[maybe_unused]] const status shrunk = file_.truncate(shape_.page_offset(now));
-      if (code != errc::no_space || pages == needed) {
-        return fail(code, "pool %s cannot grow from %" PRIu64 " to %" PRIu64 " pages: %s", path(), now, pages, cause);
-      }
-    }
-  }
-  __builtin_unreachable();
 }
 
 }  // namespace nvm

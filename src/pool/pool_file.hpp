@@ -25,6 +25,10 @@
 // Features.  A bit that a pool gets while it is open is set in the superblock before the first data that need it are
 // stored: after a crash there may be a bit without such data, and never such data without their bit.
 //
+// Giving back (growth.cpp).  Free pages may be holes of the file, where the superblock says so (feature_holes): they
+// get blocks before they are used.  Shorter: the superblock through the medium, and that home, then the file is cut: a
+// crash between them leaves a file longer than its pool.
+//
 // Lost pages.  A page of the mapping that the system cannot give fails the pool: nothing reaches the file any more, and
 // it stays as a crash at that moment would have left it.
 //
@@ -63,6 +67,16 @@ struct image_step {
   void* context = nullptr;
 };
 
+// What takes the place of a file that gives blocks back, in tests of crashes.
+struct file_hooks {
+  void (*punched)(void* context, std::uint64_t offset, std::uint64_t bytes) noexcept = nullptr;
+  void (*cut)(void* context, std::uint64_t bytes) noexcept = nullptr;  // the file's length from here on
+  void* context = nullptr;
+};
+
+// Pages that a page map entry (its content, checked) holds; 0: none, it is free.
+using entry_pages_function = std::uint64_t (*)(std::uint64_t content) noexcept;
+
 struct pool_create_options {
   std::uint64_t size_bytes = 0;      // of data; 0: 64 MiB
   std::uint64_t capacity_bytes = 0;  // of data; 0: max(16 * size, 1 GiB), less if the window is smaller
@@ -86,6 +100,7 @@ struct pool_open_options {
   bool accept_copy = false;   // of a pool in use (owner.hpp)
   bool moves = false;         // the caller relocates: another base will do, and a second pool of the same uuid
   std::uint64_t address = 0;  // with moves: the base; 0: the preferred one if it is free
+  entry_pages_function entry_pages = nullptr;  // without it free pages get blocks again
   // Once the file is locked, checked and mapped: may apply a log to a private mapping, and then calls adopt_image().
   image_step after_mapping;
   // Before that and before anything but superblock and log is read: brings the second file of a pool that has one,
@@ -101,7 +116,8 @@ class pool_file {
   [[nodiscard]] static result<pointer> open(const char* path, const pool_open_options& options) noexcept;
   // A pool without file, lock and owner, whose bytes the caller keeps at `base`, as a crash may have left them.  It
   // grows within its capacity.  For tests of crashes.
-  [[nodiscard]] static result<pointer> in_memory(std::byte* base, const layout::superblock& sb) noexcept;
+  [[nodiscard]] static result<pointer> in_memory(std::byte* base, const layout::superblock& sb,
+                                                 const file_hooks& hooks = {}) noexcept;
   ~pool_file();
   pool_file(const pool_file&) = delete;
   pool_file& operator=(const pool_file&) = delete;
@@ -196,6 +212,38 @@ class pool_file {
     size_pages_.store(*pages, std::memory_order_release);
     return *pages;
   }
+
+  // Makes the pool `pages` data pages large, whole chunks and fewer than it has; the caller has them all from there on,
+  // and nobody reads there.  Nothing that was ordered leads there any more (bring_home()).  Ordered and durable on
+  // return.  errc::io of the medium; of a file that could not be cut `uncut` says why, and the pool is shorter.
+  template <media M>
+  [[nodiscard]] status shrink(M& m, std::uint64_t pages, status& uncut) noexcept {
+    if (auto s = usable(); !s) return s;
+    const std::lock_guard lock{growing_};
+    if (auto s = accepts_commits(); !s) return s;
+    if (pages != size_pages()) {
+      NVM_ASSERT(pages < size_pages() && pages % layout::pages_per_chunk == 0 && pages != 0);
+      superblock_.size_pages = pages;
+      // Before the file can be shorter than that.
+      size_pages_.store(pages, std::memory_order_release);
+      cuts_.fetch_add(1, std::memory_order_release);
+    }
+    if (planted(plant::cut_before_size)) uncut = end_file();
+    // Also where it says so already: a process that was killed may have left that in caches only.
+    write_superblock(m, base(), superblock_);
+    if (!planted(plant::cut_before_size)) {
+      if (auto s = bring_home(m); !s) return s;
+    }
+    uncut = end_file();
+    return {};
+  }
+  // Blocks for pages that may have none.  errc::no_space.
+  [[nodiscard]] status fill(std::uint64_t page, std::uint64_t count) noexcept;
+  // Pages that are nobody's, with feature_holes, have no blocks any more, and hold zeros.  errc::system where the file
+  // system cannot do that.
+  [[nodiscard]] status punch(std::uint64_t page, std::uint64_t count) noexcept;
+  // Free pages may be holes.
+  [[nodiscard]] bool has_holes() const noexcept { return has_compatible_feature(layout::feature_holes); }
 
   // Whether the pool has bits of features_incompat.  acquire: pairs with the release in add_feature(): what says so was
   // ordered.
@@ -331,7 +379,10 @@ class pool_file {
   [[nodiscard]] status set_state(layout::pool_state state) noexcept;
   [[nodiscard]] status set_state_once(layout::pool_state state) noexcept;
   [[nodiscard]] status mark_clean() noexcept;
-  [[nodiscard]] status make_sure_of_blocks() noexcept;
+  [[nodiscard]] status make_sure_of_blocks(entry_pages_function entry_pages) noexcept;
+  [[nodiscard]] status make_sure_of_used(entry_pages_function entry_pages) noexcept;
+  [[nodiscard]] status make_sure_of(std::uint64_t from, std::uint64_t to) noexcept;
+  [[nodiscard]] status end_file() noexcept;
   [[nodiscard]] status bring_tier(const image_step& step) noexcept;
   [[nodiscard]] status make_sure_of_metadata() noexcept;
   [[nodiscard]] result<std::uint64_t> extend(std::uint64_t pages_min) noexcept;
@@ -356,6 +407,8 @@ class pool_file {
   std::atomic<std::uint64_t> size_pages_{0};
   std::atomic<std::uint32_t> features_{0};    // superblock_.features_incompat
   std::atomic<std::uint32_t> compatible_{0};  // superblock_.features_compat
+  std::atomic<std::uint64_t> cuts_{0};        // times that the pool became shorter
+  file_hooks hooks_;
   std::mutex growing_;  // guards superblock_ and the file's length; taken before anything of media/
   std::atomic<void*> owner_{nullptr};
   std::atomic<bool> forked_{false};

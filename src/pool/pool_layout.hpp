@@ -46,7 +46,10 @@ inline constexpr std::uint64_t home_bytes_max = std::uint64_t{1} << 46;  // so t
 // says so, never taken back.
 //
 // Bits of features_compat.  untyped_bytes: no object whose type nobody describes has pointers in it (enum nvm_untyped).
+// holes: free pages of the data may be holes of the file; set before the first is made, and never taken back.  Who does
+// not know it gives all pages blocks when it opens the pool.
 inline constexpr std::uint32_t feature_untyped_bytes = 1;
+inline constexpr std::uint32_t feature_holes = 2;
 inline constexpr std::uint32_t feature_engine = 1;
 inline constexpr std::uint32_t feature_aligned = 2;
 inline constexpr std::uint32_t feature_regions = 4;

@@ -24,7 +24,7 @@
 namespace nvm {
 
 // Feature bits that this library knows.
-inline constexpr std::uint32_t features_compat_known = layout::feature_untyped_bytes;
+inline constexpr std::uint32_t features_compat_known = layout::feature_untyped_bytes | layout::feature_holes;
 inline constexpr std::uint32_t features_ro_compat_known = 0;
 inline constexpr std::uint32_t features_incompat_known =
     layout::feature_engine | layout::feature_aligned | layout::feature_regions | layout::feature_bases |
@@ -37,7 +37,7 @@ inline constexpr std::uint32_t features_incompat_added =
     layout::feature_untyped_statics;
 // Those that come and go.
 inline constexpr std::uint32_t features_incompat_passing = layout::feature_bases | layout::feature_numbers;
-inline constexpr std::uint32_t features_compat_added = layout::feature_untyped_bytes;
+inline constexpr std::uint32_t features_compat_added = layout::feature_untyped_bytes | layout::feature_holes;
 
 inline constexpr std::uint32_t lane_count_max = 1024;
 inline constexpr std::uint64_t superblock_seed = layout::pool_magic;

@@ -94,6 +94,11 @@ void run_allocator::extend(std::uint64_t to) noexcept {
   if (to % 64 != 0 && (from % 64 == 0 || to / 64 != from / 64)) {
     busy_.set(to / 64, all_bits << to % 64);
   }
+  // Those of pages that were there once, and are again.
+  for (std::uint64_t chunk = ceil_div(from, 64); chunk * 64 < std::min(had_, to); ++chunk) {
+    busy_.clear(chunk, to - chunk * 64 < 64 ? ~(all_bits << to % 64) : all_bits);
+  }
+  had_ = std::max(had_, to);
   if (from % 64 != 0) {
     const auto first = static_cast<unsigned>(from % 64);
     busy_.clear(from / 64, mask_of(first, static_cast<unsigned>(std::min<std::uint64_t>(64 - first, to - from))));
@@ -101,6 +106,16 @@ void run_allocator::extend(std::uint64_t to) noexcept {
   free_.fetch_add(to - from, std::memory_order_relaxed);
   // release: pairs with size_pages(): the bits of the new pages are as they should be.
   size_.store(to, std::memory_order_release);
+  for (auto& use : hints_) {
+    for (group_hint& h : use) h.skipped.store(0, std::memory_order_relaxed);
+  }
+}
+
+// Their bits stay set: a thread that read the size before finds nothing free there.
+void run_allocator::shrink(std::uint64_t to) noexcept {
+  NVM_ASSERT(to % 64 == 0 && to <= size_pages());
+  size_.store(to, std::memory_order_release);
+  // Runs are searched from the end, which is another.
   for (auto& use : hints_) {
     for (group_hint& h : use) h.skipped.store(0, std::memory_order_relaxed);
   }

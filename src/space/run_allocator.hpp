@@ -38,6 +38,9 @@ class run_allocator {
   void extend(std::uint64_t to) noexcept;
   [[nodiscard]] std::uint64_t size_pages() const noexcept { return size_.load(std::memory_order_acquire); }
 
+  // The pool ends at `to`; the caller has taken the pages after it, whole chunks.  Not beside extend().
+  void shrink(std::uint64_t to) noexcept;
+
   // For boot: pages that the page map says are in use.  False if any was already.  Does not count them: the caller adds
   // them up and calls account() once.
   [[nodiscard]] bool mark_busy(std::uint64_t page, std::uint64_t count) noexcept;
@@ -103,6 +106,7 @@ class run_allocator {
   std::unique_ptr<arena_marks[]> arenas_;
   std::array<std::array<group_hint, size_classes>, page_uses> hints_{};
   std::atomic<std::uint64_t> size_{0};
+  std::uint64_t had_ = 0;  // as many pages as there ever were; of extend() and shrink()
   std::atomic<std::uint64_t> free_{0};
 };
 

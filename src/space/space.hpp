@@ -43,7 +43,8 @@
 //
 // Threads.  Any number; a lane is used by one at a time, and stands for the arena it allocates from.  Objects are freed
 // by any lane.  Lock order:
-//   0. (settling a lane: taken by settle(), under nothing of the following but open_store::growing and handing_)
+//   0. trimming_; (settling a lane: taken by settle(), under nothing of the following but open_store::growing and
+//      handing_)
 //      handing_, then space_index::detaching; open_store::growing: none is taken by a committing thread
 //   1. growing_                      one growth at a time; the callback takes the locks of pool/
 //   2. bits of run_allocator's lock map, under which nobody waits
@@ -54,10 +55,13 @@
 
 #include <functional>
 #include <mutex>
+#include <span>
+#include <vector>
 
 #include "media/media.hpp"
 #include "space/check.hpp"
 #include "space/object_in_image.hpp"
+#include "space/pool_blocks.hpp"
 #include "space/space_index.hpp"
 #include "space/store_pages.hpp"
 #include "space/structure_pages.hpp"
@@ -103,7 +107,8 @@ class space final : public space_types, public structure_pages, public store_pag
         grow_{std::move(grow)},
         index_{base, g},
         hidden_{lane_words * 64},
-        hiding_{lane_words} {}
+        hiding_{lane_words},
+        holes_{ceil_div(g.capacity_pages, 64)} {}
 
   // Begins the write-back of the page map, of which a process that was killed may have left words in caches only.
   // Recovery comes next, in this thread, and fences before it acts on anything.
@@ -115,12 +120,16 @@ class space final : public space_types, public structure_pages, public store_pag
   }
   // Parts may run in parallel.  errc::corrupt names the page map entry.
   [[nodiscard]] status boot(unsigned part, unsigned parts) noexcept {
-    if (!hidden_.exists() || !hiding_.exists())
+    if (!hidden_.exists() || !hiding_.exists() || !holes_.exists())
       return fail(errc::no_memory, "no volatile memory for the tags of lanes");
     return index_.boot(part, parts);
   }
   // Indexes all extents now instead of on demand.  Damaged ones are quarantined, which is no error.
   [[nodiscard]] status build_index(unsigned part, unsigned parts) noexcept { return index_.build_index(part, parts); }
+
+  // The pool's file, before anything is allocated; and after boot() that free pages may be holes of it.
+  void keep_blocks_by(pool_blocks& blocks) noexcept { blocks_ = &blocks; }
+  void doubt_free_pages() noexcept;
 
   // ---- allocation ----
 
@@ -303,7 +312,7 @@ class space final : public space_types, public structure_pages, public store_pag
   void shorten(std::uint64_t offset, std::uint64_t pages) noexcept override;
   void release(std::uint64_t offset, std::uint64_t pages) noexcept override;
   [[nodiscard]] bool take_free(std::uint64_t offset, std::uint64_t pages) noexcept override {
-    return index_.pages.take_at(index_.sizes().page_of(offset), pages);
+    return take_here(index_.sizes().page_of(offset), pages);
   }
   [[nodiscard]] bool is_free(std::uint64_t page) const noexcept override { return index_.pages.is_free(page); }
   // acquire: pairs with give_pages(): of pages that were taken.
@@ -356,6 +365,9 @@ class space final : public space_types, public structure_pages, public store_pag
   }
   // Gives the pages of all empty extents back.  True if there were any.
   [[gnu::noinline]] bool trim() noexcept;
+  // The same of extents that were not indexed yet and of attached stores; then blocks of free pages to the file system
+  // (space_trim.hpp).  errc::io of the medium, busy, no_memory; what was done until then is done.
+  [[nodiscard]] status give_back(const trim_wishes& wishes, trim_outcome& out) noexcept;
 
   [[nodiscard]] const space_index& index() const noexcept { return index_; }
 
@@ -394,6 +406,37 @@ class space final : public space_types, public structure_pages, public store_pag
     note_freed();
     index_.pages.give(page, count);
   }
+
+  // ---- blocks (space_trim.hpp) ----
+  struct page_range {
+    std::uint64_t page = 0, count = 0;
+  };
+  // Blocks for pages that were just taken.
+  [[nodiscard]] status fill(std::uint64_t page, std::uint64_t count) noexcept {
+    // relaxed: set before the first hole is free.
+    if (!any_holes_.load(std::memory_order_relaxed)) [[likely]]
+      return {};
+    return fill_holes(page, count);
+  }
+  // These pages if they are free, with blocks.
+  [[nodiscard]] bool take_here(std::uint64_t page, std::uint64_t count) noexcept {
+    if (!index_.pages.take_at(page, count)) return false;
+    if (fill(page, count)) [[likely]]
+      return true;
+    index_.pages.give(page, count);
+    return false;
+  }
+  [[nodiscard, gnu::noinline]] status fill_holes(std::uint64_t page, std::uint64_t count) noexcept;
+  template <class F>
+  void each_hole_word(std::uint64_t page, std::uint64_t count, F&& f) noexcept;
+  [[nodiscard]] status make_certain(std::span<const page_range> taken, const trim_wishes& wishes) noexcept;
+  void take_for_holes(std::uint64_t chunk, std::uint64_t most, std::vector<page_range>& taken) noexcept;
+  [[nodiscard]] status punch(std::span<const page_range> taken, trim_outcome& out) noexcept;
+  // May throw std::bad_alloc.
+  [[nodiscard]] status make_holes(const trim_wishes& wishes, trim_outcome& out);
+  [[nodiscard]] page_range take_end(std::uint64_t size) noexcept;
+  [[nodiscard]] status cut_end(const trim_wishes& wishes, trim_outcome& out) noexcept;
+  [[nodiscard]] bool go_on(const trim_wishes& wishes, trim_outcome& out, std::uint64_t done) const noexcept;
 
   // ---- slots (space_slots.hpp) ----
   // Debuggers of memory are told, before anybody else can get the room.
@@ -466,6 +509,7 @@ class space final : public space_types, public structure_pages, public store_pag
   [[nodiscard]] status begin_free_run(const object& o, unsigned lane) noexcept;
   [[nodiscard]] result<std::uint64_t> take_pages(unsigned mine, page_use use, std::uint64_t count,
                                                  bool last_resort) noexcept;
+  [[nodiscard, gnu::noinline]] bool trim_before_growth(bool stores) noexcept;
   [[nodiscard]] status grow_for(page_use use, std::uint64_t count, std::uint64_t size_seen) noexcept;
   void enter(std::uint64_t page, const layout::page_entry& entry) noexcept {
     enter_at(page, entry, index_.sizes().entry_offset(page));
@@ -556,6 +600,11 @@ class space final : public space_types, public structure_pages, public store_pag
   // Newest generation of each lane that a replaced, not yet settled tag named, and which lanes have one.
   sparse_array<std::uint64_t> hidden_;
   sparse_array<std::uint64_t> hiding_;
+  // Free pages without blocks, a bit each; a page that is taken loses its bit, or is given back.
+  sparse_array<std::uint64_t> holes_;
+  std::atomic<bool> any_holes_{false};
+  pool_blocks* blocks_ = nullptr;
+  std::mutex trimming_;  // one at a time; before all others
   std::mutex growing_;
   std::atomic<lsn_t> freed_by_{0};
   std::atomic<std::uint64_t> runs_freed_{0};  // newest generation that freed a run; where replays store contents
@@ -569,3 +618,4 @@ class space final : public space_types, public structure_pages, public store_pag
 #include "space/space_slots.hpp"       // IWYU pragma: export
 #include "space/space_stores.hpp"      // IWYU pragma: export
 #include "space/space_structures.hpp"  // IWYU pragma: export
+#include "space/space_trim.hpp"        // IWYU pragma: export

@@ -281,11 +281,14 @@ bool space_index::index_rest(unsigned to, unsigned set, unsigned count, unsigned
   return walk(to, set, count, ~0U, ~0U, who);
 }
 
-bool space_index::index_everything() noexcept {
+bool space_index::index_up_to(unsigned extents_max) noexcept {
   const std::uint64_t before = unindexed_.load(std::memory_order_relaxed);
-  for (unsigned set = 0; set < slot_sets; ++set) (void)walk(orphans(), set, 1, ~0U, ~0U, nobody);
+  if (before == 0) return false;
+  for (unsigned set = 0; set < slot_sets; ++set) (void)walk(orphans(), set, 1, ~0U, extents_max, nobody);
   return unindexed_.load(std::memory_order_relaxed) != before;
 }
+
+bool space_index::index_everything() noexcept { return index_up_to(~0U); }
 
 result<bool> space_index::look_up(std::uint64_t page) noexcept {
   std::uint64_t head = page;

@@ -82,6 +82,8 @@ class space_index {
   [[nodiscard]] bool index_some(unsigned to, unsigned set, unsigned count, unsigned who) noexcept;
   // The same for all that are left.
   [[nodiscard]] bool index_rest(unsigned to, unsigned set, unsigned count, unsigned who) noexcept;
+  // As many of each set, for no lane.  True if there were any.
+  [[nodiscard]] bool index_up_to(unsigned extents_max) noexcept;
   // Indexes whatever is left of every set.  True if there was anything.
   [[nodiscard]] bool index_everything() noexcept;
   // Looks up what the page map says about a page whose state is none: sets the state of the run or extent that holds it

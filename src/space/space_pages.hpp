@@ -1,6 +1,8 @@
 // The part of `space` that works on whole pages: runs, growth, pages of empty extents; included by space.hpp.
 #pragma once
 
+#include <utility>
+
 #include "space/space.hpp"
 
 namespace nvm {
@@ -96,18 +98,34 @@ status space<M, S>::check_header(std::uint64_t offset, std::uint64_t units, unsi
 template <media M, log::settler S>
 auto space<M, S>::take_pages(unsigned mine, page_use use, std::uint64_t count, bool last_resort) noexcept
     -> result<std::uint64_t> {
-  for (;;) {
+  for (bool looked = false;;) {
     const std::uint64_t size_seen = index_.pages.size_pages();
     if (auto page = index_.pages.take(mine, use, count)) {
+      if (status s = fill(*page, count); !s) {
+        index_.pages.give(*page, count);
+        return s.error();
+      }
       platform::memory_watch::accessible(base_ + index_.sizes().page_offset(*page), count << index_.sizes().page_shift);
       return *page;
     }
     if (trim()) continue;
+    // Before it grows, what costs no more than growing would.
+    if (!std::exchange(looked, true) && trim_before_growth(last_resort)) continue;
     const status grown = grow_for(use, count, size_seen);
     if (grown) continue;
     // Extents that are not indexed yet may be empty, and attached stores may have clusters that are.
     if (!last_resort || (!index_.index_everything() && !trim_stores())) return grown.error();
   }
+}
+
+// Extents that are not indexed yet may be empty, and so may clusters of attached stores (`stores`: the caller holds
+// none of their locks).
+template <media M, log::settler S>
+bool space<M, S>::trim_before_growth(bool stores) noexcept {
+  constexpr unsigned extents_most = 4096;
+  if (!grow_ || index_.pages.size_pages() >= index_.sizes().capacity_pages) return false;
+  const bool trimmed = index_.index_up_to(extents_most) && trim();
+  return (stores && trim_stores()) || trimmed;
 }
 
 // Makes the pool so large that `count` pages can be had, unless its size has changed since `size_seen`.

@@ -117,6 +117,8 @@ class test_pool {
     g.size_pages = size_pages_.load();
     return g;
   }
+  // The pool was cut.
+  void shrunk_to(std::uint64_t pages) noexcept { size_pages_ = pages; }
   // The device has room for this many pages.
   std::atomic<std::uint64_t> device_pages{~std::uint64_t{0}};
   std::atomic<unsigned> growths{0};

@@ -157,6 +157,7 @@ class recorded_engine final : public engine {
   }
   status build_index(unsigned threads) noexcept override { return inner_->build_index(threads); }
   std::uint64_t used_pages() noexcept override { return inner_->used_pages(); }
+  status trim(const trim_wishes& wishes, trim_outcome& out) noexcept override { return inner_->trim(wishes, out); }
   void statistics(nvm_statistics& out) noexcept override { inner_->statistics(out); }
   [[nodiscard]] unsigned lanes() const noexcept override { return inner_->lanes(); }
   [[nodiscard]] std::uint32_t persist() const noexcept override { return inner_->persist(); }
