@@ -216,6 +216,15 @@ NVM_API int nvm_kv_each(NVM_POOL *pool, int (*visit)(const char *name, enum nvm_
 /* Removes a store with its entries.  Its name disappears at once, its entries one batch after the other: if the process
  * dies meanwhile, the next process that opens a store of the pool goes on.  NVM_E_BUSY: the store is open. */
 NVM_API int nvm_kv_drop(NVM_POOL *pool, const char *name);
+/* Zero-initialise, then set what matters. */
+typedef struct nvm_kv_drop_options {
+  /* Called now and then by the calling thread: entries that are gone, of all.  It may call nothing on the pool. */
+  void (*progress)(uint64_t done, uint64_t total, void *argument);
+  void *argument;
+  uint64_t reserved[4]; /* zero */
+} nvm_kv_drop_options;
+/* The same; NULL options: all zero. */
+NVM_API int nvm_kv_drop_with(NVM_POOL *pool, const char *name, const nvm_kv_drop_options *options);
 /* Gives a store another name.  A store that has the new name already is dropped in the same step.  NVM_E_BUSY: one of
  * the two is open. */
 NVM_API int nvm_kv_rename(NVM_POOL *pool, const char *name, const char *new_name);

@@ -16,6 +16,7 @@
 #include <vector>
 
 #include "kv/cursor.hpp"
+#include "kv/dropping.hpp"
 
 nvm_kv::nvm_kv(nvm::keyed::stores& all, std::uint64_t header, const keyed::store_facts& facts, std::string name)
     : of{all}, store{all.bytes, header, facts, std::move(name)} {
@@ -98,8 +99,34 @@ status enter(keyed::operation& op, std::string_view name, std::uint64_t place) {
   return keyed::put(op, key_of(name), {reinterpret_cast<const std::byte*>(&place), sizeof place}, 0);
 }
 
+status free_entries(nvm_kv& doomed, const drop_progress& tell) {
+  std::uint64_t all = 0;
+  std::uint64_t done = 0;
+  if (tell.call != nullptr) {
+    const status s = run_on(doomed, [&](keyed::operation& op) -> status {
+      all = op.count.sum(op).entries;
+      return {};
+    });
+    if (!s) return s;
+  }
+  keyed::fetch_from from;
+  for (bool ended = false; !ended;) {
+    keyed::fetch_from next;
+    unsigned freed = 0;
+    const status s = run_on(doomed, [&](keyed::operation& op) {
+      next = from;
+      return keyed::free_some(op, next, freed, ended);
+    });
+    if (!s) return s;
+    from = next;
+    done += freed;
+    if (tell.call != nullptr) tell.call(done, std::max(done, all), tell.argument);
+  }
+  return {};
+}
+
 // Frees a dropped store, one batch of entries after the other.
-status finish_drop(stores& all, std::uint64_t place) {
+status finish_drop(stores& all, std::uint64_t place, const drop_progress& tell = {}) {
   keyed::store_facts facts;
   if (status s = run(all.pool, [&](nvm_stm* tx) { return keyed::read_header({tx, all.bytes}, place, facts); }); !s) {
     return s;
@@ -109,21 +136,8 @@ status finish_drop(stores& all, std::uint64_t place) {
   if (facts.index == keyed::kv_index::regions) {
     if (status s = keyed::lewat::drop_set(all.pool, facts.seed); !s) return s;
   }
-  for (bool found = facts.index != keyed::kv_index::regions; found;) {
-    found = false;
-    keyed::fetch_from from;
-    for (bool ended = false; !ended;) {
-      keyed::fetch_from next;
-      unsigned removed = 0;
-      const status s = run_on(doomed, [&](keyed::operation& op) {
-        // A hash table goes on after the last bucket; other indexes begin again with their first entry.
-        next = facts.index == keyed::kv_index::hash ? from : keyed::fetch_from{};
-        return keyed::empty_some(op, next, removed, ended);
-      });
-      if (!s) return s;
-      found = found || removed != 0;
-      from = next;
-    }
+  if (facts.index != keyed::kv_index::regions) {
+    if (status s = free_entries(doomed, tell); !s) return s;
   }
   for (bool done = false; !done;) {
     const status s = run(all.pool, [&](nvm_stm* tx) -> status {
@@ -136,6 +150,15 @@ status finish_drop(stores& all, std::uint64_t place) {
     if (!s) return s;
   }
   return {};
+}
+
+// Pages of extents that are empty now are the pool's.
+void give_pages_back(stores& all) noexcept {
+  trim_wishes wishes;
+  wishes.inside_only = true;
+  wishes.indexes = false;
+  trim_outcome out;
+  (void)all.pool->engine->trim(wishes, out);  // what stays is room all the same
 }
 
 // A set of regions cannot go while a transaction of regions is open somewhere: a later call drops it.
@@ -360,7 +383,7 @@ errc none_of_name(const stores& all, const char* name) {
 
 }  // namespace
 
-status drop_store(stores& all, const char* name) {
+status drop_store(stores& all, const char* name, const drop_progress& tell) {
   const std::lock_guard guard{all.lock};
   if (status s = not_open(all, name); !s) return s;
   if (status s = open_directory(all, false); !s) return s;
@@ -375,7 +398,9 @@ status drop_store(stores& all, const char* name) {
   });
   if (!s) return s;
   forget(all, name);
-  return left_for_later(all, finish_drop(all, place));
+  const status done = finish_drop(all, place, tell);
+  if (done) give_pages_back(all);
+  return left_for_later(all, done);
 }
 
 status rename_store(stores& all, const char* name, const char* new_name) {
@@ -527,6 +552,19 @@ int nvm_kv_drop(NVM_POOL* pool, const char* name) {
   if (nvm::status s = keyed::check_name(name); !s) return api::report(s.error());
   return api::answer(
       keyed::guarded(pool, "nvm_kv_drop()", [&](keyed::stores& all) { return keyed::drop_store(all, name); }));
+}
+
+int nvm_kv_drop_with(NVM_POOL* pool, const char* name, const nvm_kv_drop_options* options) {
+  const nvm::platform::in_call here;
+  constexpr nvm_kv_drop_options no_wishes{};
+  const nvm_kv_drop_options& o = options == nullptr ? no_wishes : *options;
+  if (nvm::status s = keyed::check_name(name); !s) return api::report(s.error());
+  for (const std::uint64_t r : o.reserved) {
+    if (r != 0) return api::report(fail(errc::invalid, "a reserved field of nvm_kv_drop_options is not 0"));
+  }
+  const keyed::drop_progress tell{o.progress, o.argument};
+  return api::answer(keyed::guarded(pool, "nvm_kv_drop_with()",
+                                    [&](keyed::stores& all) { return keyed::drop_store(all, name, tell); }));
 }
 
 int nvm_kv_rename(NVM_POOL* pool, const char* name, const char* new_name) {

@@ -151,7 +151,12 @@ template <class Call>
 [[nodiscard]] status check_options(const nvm_kv_options& o) noexcept;
 [[nodiscard]] status check_name(const char* name) noexcept;
 [[nodiscard]] status open_named(stores& all, const char* name, const nvm_kv_options& o, nvm_kv*& out);
-[[nodiscard]] status drop_store(stores& all, const char* name);
+// Told now and then how many entries are gone, of all.
+struct drop_progress {
+  void (*call)(std::uint64_t done, std::uint64_t total, void* argument) = nullptr;
+  void* argument = nullptr;
+};
+[[nodiscard]] status drop_store(stores& all, const char* name, const drop_progress& tell = {});
 [[nodiscard]] status rename_store(stores& all, const char* name, const char* new_name);
 using named_index = std::pair<std::string, enum nvm_kv_index>;
 [[nodiscard]] status list_stores(stores& all, std::vector<named_index>& found);

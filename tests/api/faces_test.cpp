@@ -247,6 +247,8 @@ const row rows[] = {
      [](ground& g) { return nvm_kv_each(g.pool, [](const char*, nvm_kv_index, void*) { return 0; }, nullptr) == 0; }},
     {"nvm_kv_open_in", dooms, dooms, "before",
      [](ground& g) { return is_there(nvm_kv_open_in(g.store, "new", nullptr)); }},
+    {"nvm_kv_drop_with", dooms, dooms, "before",
+     [](ground& g) { return nvm_kv_drop_with(g.pool, "dropped", nullptr) == 0; }},
     {"nvm_kv_drop_in", dooms, dooms, "before", [](ground& g) { return nvm_kv_drop_in(g.store, "dropped") == 0; }},
     {"nvm_kv_rename_in", dooms, dooms, "before",
      [](ground& g) { return nvm_kv_rename_in(g.store, "renamed", "other") == 0; }},
