@@ -9,6 +9,7 @@ extern const command check_command;
 extern const command doctor_command;
 extern const command repair_command;
 extern const command relocate_command;
+extern const command compact_command;
 extern const command dump_command;
 extern const command types_command;
 extern const command gc_command;
@@ -28,10 +29,10 @@ extern const command version_command;
 namespace {
 
 constexpr const command* table[] = {
-    &create_command, &info_command,  &check_command,   &doctor_command,     &repair_command, &relocate_command,
-    &dump_command,   &types_command, &gc_command,      &kv_command,         &lf_command,     &regions_command,
-    &store_command,  &tier_command,  &bench_command,   &crash_test_command, &advise_command, &completion_command,
-    &manual_command, &help_command,  &version_command,
+    &create_command,     &info_command,   &check_command, &doctor_command,  &repair_command,     &relocate_command,
+    &compact_command,    &dump_command,   &types_command, &gc_command,      &kv_command,         &lf_command,
+    &regions_command,    &store_command,  &tier_command,  &bench_command,   &crash_test_command, &advise_command,
+    &completion_command, &manual_command, &help_command,  &version_command,
 };
 
 constexpr option common[] = {

@@ -1,5 +1,6 @@
 // holdfast info: what a pool's file says about itself, also beside a living owner.
 #include "care/check_names.hpp"
+#include "care/extents.hpp"
 #include "care/region_sets.hpp"
 #include "care/structure_names.hpp"
 #include "cli/arguments.hpp"
@@ -40,6 +41,15 @@ exit_code run(const arguments& given, console& out) {
           {{"name", one.name}, {"kind", kind}, {"entries_are", entries}, {"volatile_links", one.volatile_links}});
     }
   }
+  // Likewise.
+  const auto extents = care::extents_in(path.c_str());
+  const care::extents_on_file of = extents ? *extents : care::extents_on_file{};
+  if (of.count != 0) {
+    out.text("  extents    {} in {}: {} of it free, {} in empty ones\n", size_text(of.bytes), of.count,
+             size_text(of.free_bytes), size_text(of.empty_bytes));
+  }
+  document["extents"] = {
+      {"count", of.count}, {"bytes", of.bytes}, {"free_bytes", of.free_bytes}, {"empty_bytes", of.empty_bytes}};
   const auto names = care::names_in(path.c_str());
   const std::uint64_t stores = names ? names->names : 0;
   if (stores != 0) out.text("  stores     {}, found by `holdfast store ls`\n", stores);

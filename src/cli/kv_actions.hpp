@@ -46,7 +46,7 @@ struct call {
   [[nodiscard]] std::optional<kv> open_store(bool make);
   // Of any name; and the calls about names, as they are of the object store or of the pool.
   [[nodiscard]] std::optional<kv> open_named(const std::string& name, const nvm_kv_options& o);
-  [[nodiscard]] bool drop_named(const std::string& name);
+  [[nodiscard]] bool drop_named(const std::string& name, const nvm_kv_drop_options& o = {});
   [[nodiscard]] bool rename_named(const std::string& name, const std::string& new_name);
   using visitor = int (*)(const char* name, enum nvm_kv_index index, void* argument);
   [[nodiscard]] int each_named(visitor visit, void* argument);

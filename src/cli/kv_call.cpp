@@ -61,8 +61,8 @@ std::optional<kv> call::open_store(bool make) {
 std::optional<kv> call::open_named(const std::string& name, const nvm_kv_options& o) {
   return home == nullptr ? kv::open(*at, name.c_str(), o) : kv::of(nvm_kv_open_in(home, name.c_str(), &o));
 }
-bool call::drop_named(const std::string& name) {
-  return (home == nullptr ? nvm_kv_drop(at->handle(), name.c_str()) : nvm_kv_drop_in(home, name.c_str())) == 0;
+bool call::drop_named(const std::string& name, const nvm_kv_drop_options& o) {
+  return (home == nullptr ? nvm_kv_drop_with(at->handle(), name.c_str(), &o) : nvm_kv_drop_in(home, name.c_str())) == 0;
 }
 bool call::rename_named(const std::string& name, const std::string& new_name) {
   const int code = home == nullptr ? nvm_kv_rename(at->handle(), name.c_str(), new_name.c_str())

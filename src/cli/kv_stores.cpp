@@ -1,4 +1,6 @@
 // holdfast kv stores, stat and drop: whole stores.
+#include <atomic>
+#include <functional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -68,8 +70,19 @@ exit_code drop(call& c) {
     count = *n;
     answer["index"] = nvm_kv_index_name(store->index());
   }
-  progress line{c.out, fmt::format("dropping {}", c.store)};
-  if (!c.drop_named(c.store)) return c.failed();
+  {
+    std::atomic<double> share{0};
+    nvm_kv_drop_options o{};
+    o.argument = &share;
+    o.progress = [](std::uint64_t done, std::uint64_t total, void* argument) {
+      *static_cast<std::atomic<double>*>(argument) =
+          total == 0 ? 1.0 : static_cast<double>(done) / static_cast<double>(total);
+    };
+    // In an object store nothing tells how far it is.
+    const std::function<double()> known = [&] { return share.load(); };
+    const progress line{c.out, fmt::format("dropping {}", c.store), c.home == nullptr ? known : nullptr};
+    if (!c.drop_named(c.store, o)) return c.failed();
+  }
   answer["count"] = count;
   c.out.document(answer);
   return exit_good;

@@ -43,9 +43,13 @@ constexpr json_field fields[] = {
     {"structures[].kind", "list, hash, skiplist or tree"},
     {"structures[].entries_are", "words: keys and values are numbers of 8 bytes; bytes: they are of any size"},
     {"structures[].volatile_links", "whether links are made anew at each open"},
+    {"extents.count", "extents of small objects, those in object stores not counted; on ssd as of the last checkpoint"},
+    {"extents.bytes", "of their pages"},
+    {"extents.free_bytes", "of slots in them that are free"},
+    {"extents.empty_bytes", "of extents in which nothing is; compact makes free pages of them"},
     {"store_count", "object stores that have names; on ssd as of the last checkpoint"},
 };
-constexpr std::size_t fields_of_info = 7;
+constexpr std::size_t fields_of_info = 11;
 
 std::string uuid_text(const std::uint8_t (&uuid)[16]) {
   std::string text;

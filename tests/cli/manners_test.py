@@ -17,7 +17,7 @@ from cli_testing import GOOD, INTERNAL, MEDIA, NEGATIVE, UNAVAILABLE, USAGE, Lay
 
 PROFILE = pathlib.Path(__file__).parent / "example.profile"
 STORE_LOG = pathlib.Path(__file__).parent.parent / "crash_test/pmemcheck/ring_missing_flush.log"
-COMMANDS = ["create", "info", "check", "doctor", "repair", "relocate", "dump", "types", "gc", "kv", "lf", "regions", "store",
+COMMANDS = ["create", "info", "check", "doctor", "repair", "relocate", "compact", "dump", "types", "gc", "kv", "lf", "regions", "store",
             "tier", "bench", "crash-test", "advise", "completion", "manual", "help", "version"]
 
 
@@ -233,6 +233,7 @@ class Json(PoolTest):
                     "doctor": [("doctor", path, "--kill-seconds", "0.1", "--crash-seconds", "0.1")],
                     "repair": [("repair", damaged), ("repair", gone, "--dry-run")],
                     "relocate": [("relocate", path)],
+                    "compact": [("compact", path)],
                     "dump": [("dump", path, "--hex", 1), ("dump", path, "--summary"),
                              ("dump", with_set, "--hex", 1)],
                     "types": [("types", path)],

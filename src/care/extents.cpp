@@ -1,0 +1,84 @@
+#include "care/extents.hpp"
+
+#include <algorithm>
+#include <cstring>
+#include <new>
+#include <vector>
+
+#include "care/header_on_file.hpp"
+#include "space/space.hpp"
+
+namespace nvm::care {
+namespace {
+
+constexpr std::uint64_t extents_read_max = 65536;
+
+// Entries of extents: visit(page, entry) until it says false.
+template <class Visit>
+status each_extent(const platform::file& file, const geometry& g, Visit&& visit) {
+  constexpr std::uint64_t at_once = 8192;
+  std::vector<std::uint64_t> words(at_once);
+  for (std::uint64_t page = 0; page < g.size_pages; page += at_once) {
+    const std::uint64_t count = std::min(at_once, g.size_pages - page);
+    if (status s = file.read(g.entry_offset(page), words.data(), count * 8); !s) return s;
+    for (std::uint64_t i = 0; i < count; ++i) {
+      layout::page_entry e;
+      if (words[i] == 0 || entry_fault(words[i], page + i, g, g.size_pages, e) != nullptr) continue;
+      if (e.kind != layout::page_kind::fine && e.kind != layout::page_kind::coarse) continue;
+      if (e.protocol != layout::slot_protocol::transactional) continue;
+      if (status s = visit(page + i, e); !s) return s;
+    }
+  }
+  return {};
+}
+
+// Slots in use, by the header's words and length bytes; what does not hold counts as one slot.
+std::uint64_t slots_used(const std::byte* header, const layout::extent_shape& s) noexcept {
+  std::uint64_t used = 0;
+  for (unsigned w = 0; w < s.words; ++w) {
+    std::uint64_t bits = 0;
+    std::memcpy(&bits, header + layout::first_words_at + w * sizeof bits, sizeof bits);
+    for (unsigned b = 0; b < checked_bits && w * checked_bits + b < s.slots; ++b) {
+      if ((bits >> b & 1) == 0) continue;
+      const auto length = static_cast<std::uint8_t>(header[s.lengths_at + w * checked_bits + b]);
+      used += std::max(1U, layout::slots_of_length(length));
+    }
+  }
+  return std::min<std::uint64_t>(used, s.slots - s.header_slots);
+}
+
+}  // namespace
+
+result<extents_on_file> extents_in(const char* path) noexcept try {
+  const auto h = header_on_file_of(path);
+  if (!h) return h.error();
+  const geometry& g = h->sizes;
+  extents_on_file all;
+  const status counted = each_extent(h->file, g, [&](std::uint64_t, const layout::page_entry& e) -> status {
+    ++all.count;
+    all.bytes += std::uint64_t{e.length_pages} << g.page_shift;
+    return {};
+  });
+  if (!counted) return counted.error();
+  const std::uint64_t step = ceil_div(std::max<std::uint64_t>(all.count, 1), extents_read_max);
+  std::uint64_t met = 0;
+  std::vector<std::byte> header;
+  const status read = each_extent(h->file, g, [&](std::uint64_t page, const layout::page_entry& e) -> status {
+    if (met++ % step != 0) return {};
+    const layout::extent_shape shape = layout::shape_of(e.kind, g.page_shift);
+    header.resize(shape.lengths_at + shape.slots);
+    if (status s = h->file.read(g.page_offset(page), header.data(), header.size()); !s) return s;
+    const std::uint64_t used = slots_used(header.data(), shape);
+    all.free_bytes += step * (shape.slots - shape.header_slots - used) * shape.slot_bytes;
+    if (used == 0) all.empty_bytes += step * shape.bytes;
+    return {};
+  });
+  if (!read) return read.error();
+  all.free_bytes = std::min(all.free_bytes, all.bytes);
+  all.empty_bytes = std::min(all.empty_bytes, all.bytes);
+  return all;
+} catch (const std::bad_alloc&) {
+  return fail(errc::no_memory, "no volatile memory to look at extents");
+}
+
+}  // namespace nvm::care
