@@ -194,17 +194,19 @@ bool store_player::drop_some(std::uint32_t number, unsigned clusters, unsigned l
   }
   return false;
 }
-void store_player::commit(unsigned lane) {
+void store_player::commit(unsigned lane) { end(lane, true); }
+void store_player::commit_ordered(unsigned lane) { end(lane, false); }
+void store_player::end(unsigned lane, bool waits) {
   change& c = of(lane);
   machine_.op_begin();
   std::vector<tx::hook> hooks;
   const auto lsn = c.open->commit(hooks);
   must(bool{lsn}, "commit");
-  must(bool{engine().wait(*lsn)}, "waiting");
+  if (waits) must(bool{engine().wait(*lsn)}, "waiting");
   model_ = c.after;
   history_.state(model_.digest());
   machine_.op_end();
-  if (on_ == store_ground::ssd) machine_.promise();
+  if (on_ == store_ground::ssd && waits) machine_.promise();
 }
 void store_player::abort(unsigned lane) {
   std::vector<tx::hook> hooks;
@@ -259,6 +261,11 @@ void store_player::detach(std::uint32_t number) {
   must(side().gone(left), "being alone");
 }
 void store_player::trim(std::uint32_t number) { (void)side().trim(*side().attached(model_.stores.at(number).page)); }
+trim_outcome store_player::trim_pool(const trim_wishes& wishes) {
+  trim_outcome out;
+  must(bool{engine().trim(wishes, out)}, "trimming the pool");
+  return out;
+}
 void store_player::checkpoint() { must(bool{process_->checkpoint()}, "a checkpoint"); }
 void store_player::reopen() {
   process_.reset();

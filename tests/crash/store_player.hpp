@@ -32,7 +32,9 @@ class store_process {
 [[nodiscard]] std::unique_ptr<store_process> open_store_process(explore::machine& m, store_ground on);
 // Recovery alone.
 [[nodiscard]] status recover_stores(explore::machine& m, store_ground on);
-[[nodiscard]] std::vector<std::byte> new_store_image(store_ground on);
+[[nodiscard]] std::vector<std::byte> new_store_image(store_ground on, std::uint64_t pages = 72);
+// Whether the pool of the image, as it is before recovery, is no longer than its file.
+[[nodiscard]] bool ends_in_its_file(explore::machine& m);
 
 // The content that a pool has or must have.
 struct store_model {
@@ -64,7 +66,8 @@ class store_player {
   void set_owner(std::uint32_t number, std::uint32_t owner, unsigned lane = 0);
   // True: the store is gone when it commits.
   bool drop_some(std::uint32_t number, unsigned clusters, unsigned lane = 0);
-  void commit(unsigned lane = 0);  // durable on return
+  void commit(unsigned lane = 0);          // durable on return
+  void commit_ordered(unsigned lane = 0);  // ssd: not durable yet
   void abort(unsigned lane = 0);
   // All of it at once.
   std::uint64_t one(std::uint32_t number, std::uint64_t bytes, std::uint8_t fill, unsigned lane = 0);
@@ -74,6 +77,7 @@ class store_player {
   void attach(std::uint32_t number);
   void detach(std::uint32_t number);
   void trim(std::uint32_t number);
+  trim_outcome trim_pool(const trim_wishes& wishes = {});
   void checkpoint();
   // The process is gone as after a crash that lost nothing; another opens the image.
   void reopen();
@@ -98,6 +102,7 @@ class store_player {
   };
   [[nodiscard]] engines::store_side& side();
   change& of(unsigned lane);
+  void end(unsigned lane, bool waits);
   void start();
 
   explore::machine& machine_;

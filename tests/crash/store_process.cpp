@@ -46,10 +46,37 @@ class image_stack final : public engines::plain_stack {
   std::unique_ptr<image_process> process_;
 };
 
+// The file of a pool that is trimmed.  What is cut off holds a mark, which no pool may have: it would be longer than
+// its file.
+struct cut_file {
+  machine& m;
+  store_ground on;
+
+  void put(std::uint64_t offset, std::uint64_t bytes, std::uint8_t fill) const {
+    if (on != store_ground::ssd) {
+      std::memset(m.base() + offset, fill, bytes);
+      return;
+    }
+    const std::vector<std::byte> all(bytes, std::byte{fill});
+    explore::device device{m};
+    if (!device.write(offset, all.data(), bytes)) std::abort();
+  }
+  static void punched(void* raw, std::uint64_t offset, std::uint64_t bytes) noexcept {
+    static_cast<cut_file*>(raw)->put(offset, bytes, 0);
+  }
+  static void cut(void* raw, std::uint64_t bytes) noexcept {
+    auto& f = *static_cast<cut_file*>(raw);
+    const std::uint64_t end = geometry_of(*pick_superblock(f.m.base(), f.m.size())).capacity_bytes();
+    if (bytes < end) f.put(bytes, end - bytes, cut_mark);
+  }
+  static constexpr std::uint8_t cut_mark = 0xEE;
+  [[nodiscard]] file_hooks hooks() noexcept { return {punched, cut, this}; }
+};
+
 class opened final : public store_process {
  public:
-  opened(pool_file::pointer file, std::byte* base, image_media* image)
-      : file_{std::move(file)}, base_{base}, image_{image} {}
+  opened(std::unique_ptr<cut_file> cuts, pool_file::pointer file, std::byte* base, image_media* image)
+      : cuts_{std::move(cuts)}, file_{std::move(file)}, base_{base}, image_{image} {}
   template <template <class> class Engine, class Stack>
   status start(std::unique_ptr<Stack> on, unsigned lanes) {
     auto e = engines::start<Stack, Engine>(std::move(on), *file_, lanes);
@@ -65,17 +92,18 @@ class opened final : public store_process {
   }
 
  private:
+  std::unique_ptr<cut_file> cuts_;
   pool_file::pointer file_;
   std::byte* base_;
   image_media* image_;
   std::unique_ptr<engines::engine> engine_;
 };
 
-layout::superblock superblock_for(store_ground on) {
+layout::superblock superblock_for(store_ground on, std::uint64_t pages) {
   superblock_request r;
   r.shape.page_shift = 10;
-  r.shape.size_pages = 72;
-  r.shape.capacity_pages = 72;
+  r.shape.size_pages = pages;
+  r.shape.capacity_pages = pages;
   if (on == store_ground::ssd) {
     r.shape.ring_bytes = 32 * 1024;
   } else {
@@ -100,8 +128,8 @@ const char* name_of(store_ground g) noexcept {
   return names[static_cast<unsigned>(g)];
 }
 
-std::vector<std::byte> new_store_image(store_ground on) {
-  const layout::superblock sb = superblock_for(on);
+std::vector<std::byte> new_store_image(store_ground on, std::uint64_t pages) {
+  const layout::superblock sb = superblock_for(on, pages);
   std::vector<std::byte> bytes(round_up(geometry_of(sb).capacity_bytes(), sector_bytes));
   format_image(bytes.data(), sb);
   if (on != store_ground::ssd) return bytes;
@@ -110,22 +138,36 @@ std::vector<std::byte> new_store_image(store_ground on) {
   return file.content();
 }
 
+bool ends_in_its_file(machine& m) {
+  const auto sb = pick_superblock(m.base(), m.size());
+  if (!sb) return true;  // recovery says so
+  const geometry g = geometry_of(*sb);
+  for (std::uint64_t page = 0; page < g.size_pages; ++page) {
+    std::uint64_t word = 0;
+    std::memcpy(&word, m.base() + g.page_offset(page), sizeof word);
+    if (word == cut_file::cut_mark * 0x0101'0101'0101'0101U) return false;
+  }
+  return true;
+}
+
 std::unique_ptr<store_process> open_store_process(machine& m, store_ground on) {
+  auto cuts = std::make_unique<cut_file>(cut_file{m, on});
+  const file_hooks hooks = cuts->hooks();
   if (on == store_ground::ssd) {
     auto process = std::make_unique<image_process>(m);
     if (!process->open(m)) return nullptr;
-    auto file = pool_file::in_memory(process->view.get(), process->superblock);
+    auto file = pool_file::in_memory(process->view.get(), process->superblock, hooks);
     if (!file) return nullptr;
-    auto p = std::make_unique<opened>(std::move(*file), process->view.get(), process->medium.get());
+    auto p = std::make_unique<opened>(std::move(cuts), std::move(*file), process->view.get(), process->medium.get());
     constexpr unsigned lanes = 2;
     if (!p->start<tx::undo_engine>(std::make_unique<image_stack>(std::move(process)), lanes)) return nullptr;
     return p;
   }
   const auto sb = pick_superblock(m.base(), m.size());
   if (!sb) return nullptr;
-  auto file = pool_file::in_memory(m.base(), *sb);
+  auto file = pool_file::in_memory(m.base(), *sb, hooks);
   if (!file) return nullptr;
-  auto p = std::make_unique<opened>(std::move(*file), m.base(), nullptr);
+  auto p = std::make_unique<opened>(std::move(cuts), std::move(*file), m.base(), nullptr);
   const auto start = [&]<template <class> class Engine>() {
     return p->start<Engine>(std::make_unique<machine_stack>(m), sb->lane_count);
   };

@@ -76,6 +76,7 @@ std::span<const entry> device_entries();       // F: devices that fail, lie, or 
 std::span<const entry> store_entries();        // F: object stores, their clusters and lists
 std::span<const entry> names_entries();        // F: names of object stores
 std::span<const entry> tier_entries();         // F: pages that leave for a second file
+std::span<const entry> trim_entries();         // F: pages that go back to the file system
 
 template <class T>
 T& image_of(machine& m) {

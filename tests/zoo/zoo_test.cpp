@@ -15,10 +15,10 @@ using explore::model;
 
 std::vector<entry> all_entries() {
   const std::span<const entry> parts[]{
-      order_entries(),     transaction_entries(), log_entries(),         allocator_entries(),
-      collector_entries(), counting_entries(),    concurrency_entries(), structure_entries(),
-      recovery_entries(),  lifecycle_entries(),   file_entries(),        device_entries(),
-      store_entries(),     names_entries(),       tier_entries(),        collection_entries(),
+      order_entries(),      transaction_entries(), log_entries(),       allocator_entries(), collector_entries(),
+      counting_entries(),   concurrency_entries(), structure_entries(), recovery_entries(),  lifecycle_entries(),
+      file_entries(),       device_entries(),      store_entries(),     names_entries(),     tier_entries(),
+      collection_entries(), trim_entries(),
   };
   std::vector<entry> all;
   for (const auto& part : parts) all.insert(all.end(), part.begin(), part.end());
