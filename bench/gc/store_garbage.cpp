@@ -24,7 +24,7 @@
 #include "gc/questions.hpp"
 #include "gc/typed_pool.hpp"
 #include "harness/clock.hpp"
-#include "object/store_objects.hpp"
+#include "object/surveyed_objects.hpp"
 #include "pool/pool.hpp"
 
 namespace nvm::bench {
@@ -348,7 +348,7 @@ void find_page(NVM_POOL* pool, listed& l) {
 }
 
 // Marks what can be reached, as a collection does.
-void survey_list(const listed& l, object::store_objects& all) {
+void survey_list(const listed& l, object::surveyed_objects& all) {
   const auto clusters = clusters_of(l.base, l.shape, l.page);
   if (!clusters) throw std::runtime_error("the clusters of a store");
   all.begin(*clusters);
@@ -360,7 +360,7 @@ void survey_list(const listed& l, object::store_objects& all) {
   }
 }
 
-std::uint64_t count_unmarked(const object::store_objects& all) {
+std::uint64_t count_unmarked(const object::surveyed_objects& all) {
   std::vector<object::found_object> out;
   std::uint64_t garbage = 0;
   for (std::uint64_t word = 0; word < all.words();) {
@@ -394,7 +394,7 @@ void measure_scan(runner& r, const options& o, std::uint64_t objects) {
   listed l;
   make_list(pool.get(), pool.attach("s"), objects, l);
   find_page(pool.get(), l);
-  object::store_objects all{l.base, l.shape};
+  object::surveyed_objects all{l.base, l.shape};
   survey_list(l, all);
   const std::unordered_set<std::uint64_t> hashed(l.reachable.begin(), l.reachable.end());
   std::vector<std::uint64_t> sorted = l.reachable;

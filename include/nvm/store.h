@@ -209,9 +209,9 @@ typedef struct nvm_store_gc_report {
  * was freed is durable; a crash meanwhile leaves a part of the garbage.  NVM_E_NOT_FOUND; NVM_E_SYSTEM with errno
  * EACCES: its rights do not allow it; NVM_E_TYPE_MISMATCH: an object of a type that nobody described can be reached;
  * NVM_E_BUSY: a transaction that was open has not ended for a second, or the store is being collected by another
- * thread; NVM_E_INVALID: the pool counts references, or the store has no root, or key-value stores of its own
- * (nvm/store_kv.h); NVM_E_CORRUPT; NVM_E_NO_MEMORY.  Costs a look at
- * each object, and 80 bytes of memory for each page. */
+ * thread; NVM_E_INVALID: the pool counts references, or the store has no root; NVM_E_CORRUPT; NVM_E_NO_MEMORY.
+ * Key-value stores of its own (nvm/store_kv.h) are never garbage, and their values keep nothing.  Costs a look at each
+ * object, and 89 bytes of memory for each page. */
 NVM_API int nvm_store_gc(NVM_POOL *pool, const char *name, const nvm_store_gc_options *options,
                          nvm_store_gc_report *report);
 

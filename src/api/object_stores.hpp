@@ -248,7 +248,7 @@ class object_stores {
   struct detached_store {
     std::uint64_t page = 0;  // 0: there is none
     open_store* of = nullptr;
-    std::unique_ptr<object::store_collection> runs;
+    std::unique_ptr<object::beside_collection> runs;
   };
   struct named_page {
     std::string name;
@@ -300,9 +300,6 @@ class object_stores {
 [[nodiscard]] result<std::uint64_t> key_values_of(const nvm_store& s) noexcept;
 [[nodiscard]] status make_key_values(nvm_store& s, std::uint32_t type, std::uint64_t bytes,
                                      const std::function<void(std::uint64_t payload)>& fill);
-
-// The program is about to drop what it held, or frees it without a transaction.
-void tell_dropped(NVM_POOL* pool, std::uint64_t payload) noexcept;
 
 // While one of these lives no transaction of the thread that collects stores is open.
 class no_detached_collection {

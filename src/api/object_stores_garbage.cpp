@@ -17,7 +17,7 @@
 
 namespace nvm::api {
 
-using object::store_collection;
+using object::beside_collection;
 
 namespace {
 constexpr std::size_t names_looked_at = 64;  // in one slice
@@ -34,11 +34,6 @@ no_detached_collection::no_detached_collection(NVM_POOL* pool) noexcept {
 }
 no_detached_collection::~no_detached_collection() {
   if (of_ != nullptr) of_->go_on();
-}
-
-void tell_dropped(NVM_POOL* pool, std::uint64_t payload) noexcept {
-  const std::lock_guard guard{pool->object_stores_lock};
-  if (pool->object_stores != nullptr) pool->object_stores->collector().dropped(payload);
 }
 
 void object_stores::stop_collecting(NVM_POOL* pool) noexcept {
@@ -58,7 +53,7 @@ status object_stores::collect(const char* name, bool dry_run, nvm_store_gc_repor
   if (pool_->references != nullptr)
     return fail(errc::invalid, "%s counts references: its stores cannot be collected", path());
   if (status s = bring_types(pool_); !s) return s;
-  const auto made = collector_->make(store_collector::types::waited_for);
+  const auto made = collector_->make(types_lock::waited_for);
   if (!made) return made.error();
   bool read_only = dry_run;
   {
@@ -78,7 +73,7 @@ status object_stores::collect(const char* name, bool dry_run, nvm_store_gc_repor
     } else if (!root) {
       done = root.error();
     } else if (*root == 0) {
-      done = fail(errc::invalid, "store \"%s\" has no root: all of it would be garbage", name);
+      done = fail(errc::invalid, "store \"%s\" has no root: all objects of it would be garbage", name);
     } else {
       store.local.runs.reset();
       store.local.active.store(false, std::memory_order_relaxed);
@@ -112,7 +107,7 @@ bool object_stores::collect_detached(const object::collection_slice& slice) noex
     return true;
   }
   const auto now = collector_->slice(*collected_.runs, collector_->detached_counts(), slice);
-  if (now == store_collection::state::goes_on || now == store_collection::state::waits) return true;
+  if (now == beside_collection::state::goes_on || now == beside_collection::state::waits) return true;
   collector_->account(*collected_.runs, now, collector_->detached_counts());
   unchanged_.insert(collected_.page);
   if (collected_.runs->sums().freed_objects != 0 && object::pages_of(*collected_.of) <= trimmed_pages_max)
@@ -156,7 +151,7 @@ void object_stores::begin_detached(const named_page& which) {
     any_changed_ = true;  // the next round
     return;
   }
-  auto made = collector_->make(store_collector::types::tried);
+  auto made = collector_->make(types_lock::tried);
   if (!made) {
     any_changed_ = true;  // the next round
     return;
@@ -174,7 +169,7 @@ void object_stores::begin_detached(const named_page& which) {
   keeper_.close_all(recorded.opened);
   collected_ = {*page, *of, std::move(*made)};
   const std::uint64_t root = load_word(pool_->base(), *page + offsetof(layout::cluster_header, root)) & checked_mask;
-  if (root == 0 || !collected_.runs->begin(**of, store_collection::with::nobody)) {
+  if (root == 0 || !collected_.runs->begin(**of, beside_collection::with::nobody)) {
     unchanged_.insert(*page);
     return end_detached();
   }
@@ -195,7 +190,7 @@ void object_stores::end_detached() noexcept {
 
 void object_stores::interrupt_detached(std::uint64_t page) noexcept {
   if (collected_.page == 0 || collected_.page != page) return;
-  collector_->account(*collected_.runs, store_collection::state::waits, collector_->detached_counts());
+  collector_->account(*collected_.runs, beside_collection::state::waits, collector_->detached_counts());
   collector_->count_interrupted();
   any_changed_ = true;
   end_detached();

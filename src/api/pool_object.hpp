@@ -16,6 +16,7 @@
 #include "api/references.hpp"
 #include "engine/engine.hpp"
 #include "object/holds.hpp"
+#include "object/store_watch.hpp"
 #include "platform/platform.hpp"
 #include "pool/pool.hpp"
 
@@ -103,6 +104,8 @@ struct nvm_pool {
   nvm::object::holds held;                                // by volatile pointers (nvm_hold)
   std::unique_ptr<nvm::api::pool_references> references;  // null: they are not counted
   std::mutex collecting;                                  // held by the thread that collects garbage
+  std::mutex watch_lock;
+  std::unique_ptr<nvm::object::store_watch> watch;  // of collections beside transactions; null: there was none
 
   [[nodiscard]] std::byte* base() const noexcept { return file->base(); }
 };
@@ -235,6 +238,8 @@ class thread_transactions {
   [[gnu::tls_model("initial-exec")]] static thread_local constinit thread_transactions* known_;
 };
 
+// The program is about to drop what it held, or frees it without a transaction.
+void tell_dropped(nvm_pool* pool, std::uint64_t payload) noexcept;
 // Frees the object with this payload, as the program knows it, when the transaction commits.
 [[nodiscard]] status let_go_at(const nvm_pool* pool, open_transaction& t, std::uint64_t payload) noexcept;
 // Frees in the transaction, which commits next, what threads without one have left, and returns it: if the commit fails

@@ -11,8 +11,8 @@
 
 namespace nvm::api {
 
-using object::store_collection;
-using collection_state = store_collection::state;
+using object::beside_collection;
+using collection_state = beside_collection::state;
 
 namespace {
 
@@ -30,15 +30,9 @@ std::uint64_t spent_ns() noexcept {
   ::clock_gettime(CLOCK_THREAD_CPUTIME_ID, &t);
   return static_cast<std::uint64_t>(t.tv_sec) * 1'000'000'000 + static_cast<std::uint64_t>(t.tv_nsec);
 }
-// How long a call waits for transactions of others.
-constexpr std::uint64_t patience_ns = 1'000'000'000;
-
 }  // namespace
 
-store_collector::store_collector(nvm_pool* pool, object_stores& stores)
-    : pool_{pool}, stores_{stores}, watch_{pool->base(), pool->file->geometry(), [pool](tx::change_watch* watch) {
-                                             pool->engine->watch_changes(watch);
-                                           }} {}
+store_collector::store_collector(nvm_pool* pool, object_stores& stores) : pool_collections{pool, 0}, stores_{stores} {}
 
 // ---- settings -------------------------------------------------------------------------------------------------------
 
@@ -79,51 +73,9 @@ void store_collector::count_interrupted() noexcept {
   ++sums_.detached.interrupted;
 }
 
-// ---- the pool -------------------------------------------------------------------------------------------------------
-
-std::byte* store_collector::base() noexcept { return pool_->base(); }
-nvm::geometry store_collector::geometry() noexcept { return pool_->file->geometry(); }
-unsigned store_collector::lanes() noexcept { return pool_->engine->lanes(); }
-std::uint64_t store_collector::turns_of(unsigned lane) noexcept { return pool_->engine->turns_of(lane); }
-bool store_collector::any_barriers() noexcept { return isolation::participant::any_inside(&pool_->barriers); }
-void store_collector::order_turns() noexcept { pool_->engine->order_turns(); }
-// What the program holds, and what it has freed without a transaction, which is to be freed once.
-void store_collector::each_held(const std::function<void(std::uint64_t)>& visit) {
-  pool_->held.each(visit);
-  pool_->late.each(visit);
-}
-
-result<tx::open_transaction*> store_collector::begin() noexcept {
-  if (!frees_.try_lock()) return errc::busy;
-  auto t = begin_on_lane(pool_, lane_, parked_);
-  if (!t) {
-    parked_ = false;
-    frees_.unlock();
-  }
-  return t;
-}
-// The lane is free for the program: it has not too many.
-void store_collector::ended() noexcept {
-  if (std::exchange(parked_, false)) pool_->engine->give_back(lane_);
-  frees_.unlock();
-}
-
 // ---- any collection -------------------------------------------------------------------------------------------------
 
-result<std::unique_ptr<store_collection>> store_collector::make(types how) {
-  std::unique_lock guard{pool_->types_lock, std::defer_lock};
-  if (how == types::waited_for) {
-    guard.lock();
-  } else if (!guard.try_lock()) {
-    return fail(errc::busy, "%s: its types are being looked at", pool_->file->path());
-  }
-  auto plans = plans_to_follow(pool_);
-  if (!plans) return plans.error();
-  plans->untyped_are_bytes(untyped_are_bytes(pool_));
-  return std::make_unique<store_collection>(*this, watch_, std::move(*plans));
-}
-
-collection_state store_collector::slice(store_collection& c, nvm_collection_counts& counts,
+collection_state store_collector::slice(beside_collection& c, nvm_collection_counts& counts,
                                         const object::collection_slice& s) noexcept {
   const std::uint64_t since = platform::monotonic_ns();
   const collection_state now = c.step(s);
@@ -135,7 +87,8 @@ collection_state store_collector::slice(store_collection& c, nvm_collection_coun
   return now;
 }
 
-void store_collector::account(const store_collection& c, collection_state end, nvm_collection_counts& counts) noexcept {
+void store_collector::account(const beside_collection& c, collection_state end,
+                              nvm_collection_counts& counts) noexcept {
   const std::lock_guard guard{counting_};
   const object::collection_sums& s = c.sums();
   counts.garbage_objects += s.garbage_objects;
@@ -186,12 +139,12 @@ void store_collector::begin_local(nvm_store& s, local_collection& l) noexcept tr
   const auto root = stores_.root_of(s);
   if (!root || *root == 0) return;
   if (!has_types(pool_)) return;
-  auto made = make(types::tried);
+  auto made = make(types_lock::tried);
   if (!made) {
     if (made.error() != errc::busy) l.refused = true;
     return;
   }
-  if (!(*made)->begin(*s.of, store_collection::with::transactions)) return;
+  if (!(*made)->begin(*s.of, beside_collection::with::transactions)) return;
   l.runs = std::move(*made);
   l.active.store(true, std::memory_order_relaxed);
   const std::lock_guard guard{counting_};
@@ -213,28 +166,12 @@ void store_collector::end_local(nvm_store& s) noexcept {
 
 // ---- asked for ------------------------------------------------------------------------------------------------------
 
-status store_collector::collect_now(store_collection& c, open_store& store, bool dry_run, nvm_store_gc_report& report) {
+status store_collector::collect_now(beside_collection& c, open_store& store, bool dry_run,
+                                    nvm_store_gc_report& report) {
   const std::uint64_t since = platform::monotonic_ns();
-  status s = c.begin(store, store_collection::with::transactions, dry_run);
+  status s = c.begin(store, beside_collection::with::transactions, dry_run);
   if (!s) return s;
-  std::uint64_t waits_since = 0;
-  collection_state now = collection_state::goes_on;
-  while (now == collection_state::goes_on || now == collection_state::waits) {
-    now = c.step({.ns_max = local_slice_ns});
-    const std::uint64_t at = platform::monotonic_ns();
-    if (now != collection_state::waits) {
-      waits_since = 0;
-    } else if (waits_since == 0) {
-      waits_since = at;
-    } else if (at - waits_since > patience_ns) {
-      s = fail(errc::busy, "%s: found a transaction that did not end during a collection of a store",
-               pool_->file->path());
-      break;
-    } else {
-      std::this_thread::sleep_for(std::chrono::microseconds{50});
-    }
-  }
-  c.stop();
+  s = finish_collection(pool_, c, "a store", object::collection_slice{}.frees_max, [] {});
   const object::collection_sums& sums = c.sums();
   report.objects = sums.objects;
   report.reachable_objects = sums.reachable_objects;
@@ -246,18 +183,7 @@ status store_collector::collect_now(store_collection& c, open_store& store, bool
   report.transactions = sums.transactions;
   report.stray_pointers = sums.stray_pointers;
   report.ns = platform::monotonic_ns() - since;
-  if (now == collection_state::refused) {
-    return refuse_undescribed(
-        pool_, "nobody has described the types of objects that can be reached, and what they point to is unknown",
-        c.undescribed());
-  }
-  if (now == collection_state::failed && c.why() == errc::no_memory)
-    return fail(errc::no_memory, "no volatile memory to collect a store, or too much changed meanwhile");
-  if (now == collection_state::failed) return c.why();
-  if (c.last_lsn() != 0) {
-    if (status durable = pool_->engine->wait(c.last_lsn()); !durable) return durable;
-  }
-  return s ? change_is_intact(pool_) : s;
+  return s;
 }
 
 // ---- detached -------------------------------------------------------------------------------------------------------

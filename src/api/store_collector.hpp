@@ -12,9 +12,8 @@
 #include <mutex>
 #include <thread>
 
-#include "api/pool_object.hpp"
+#include "api/pool_collections.hpp"
 #include "nvm/store.h"
-#include "object/store_collection.hpp"
 
 struct nvm_store;
 
@@ -25,14 +24,14 @@ class object_stores;
 // What an attached store keeps of its local collection.
 struct local_collection {
   std::mutex lock;
-  std::unique_ptr<object::store_collection> runs;  // null: none does
-  std::atomic<bool> active{false};                 // a hint
+  std::unique_ptr<object::beside_collection> runs;  // null: none does
+  std::atomic<bool> active{false};                  // a hint
   std::atomic<std::uint64_t> pages_seen{0};
   std::atomic<std::uint64_t> bytes_left{0};  // after the last one, whole slots and pages; 0: there was none
   std::atomic<bool> refused{false};
 };
 
-class store_collector final : public object::collection_host {
+class store_collector final : public pool_collections {
  public:
   // May throw std::bad_alloc.
   store_collector(nvm_pool* pool, object_stores& stores);
@@ -53,13 +52,11 @@ class store_collector final : public object::collection_host {
   void after_allocation(nvm_store& s, errc outcome) noexcept;
   // It is being detached, or collected by a call.
   void end_local(nvm_store& s) noexcept;
-  // The program has dropped what it held.
-  void dropped(std::uint64_t payload) noexcept { watch_.dropped(payload); }
 
   // ---- asked for ----
 
   // By one that make() made; `store` stays attached.  May throw std::bad_alloc.
-  [[nodiscard]] status collect_now(object::store_collection& c, open_store& store, bool dry_run,
+  [[nodiscard]] status collect_now(object::beside_collection& c, open_store& store, bool dry_run,
                                    nvm_store_gc_report& report);
 
   // ---- detached ----
@@ -67,30 +64,18 @@ class store_collector final : public object::collection_host {
   // Whether stores may be collected that nobody has attached; constant while the lock of object_stores is held.
   [[nodiscard]] bool detached() const noexcept { return detached_.load(std::memory_order_relaxed); }
   // A slice of the collection of a store; `counts` of whom.
-  [[nodiscard]] object::store_collection::state slice(object::store_collection& c, nvm_collection_counts& counts,
-                                                      const object::collection_slice& s) noexcept;
-  // One that has not begun.  Who waits for the lock of types holds none of those above: it is held by a thread that
-  // waits for a slice of the library's thread to end.  errc::busy: it is held.  May throw std::bad_alloc.
-  enum class types : std::uint8_t { waited_for, tried };
-  [[nodiscard]] result<std::unique_ptr<object::store_collection>> make(types how);
+  [[nodiscard]] object::beside_collection::state slice(object::beside_collection& c, nvm_collection_counts& counts,
+                                                       const object::collection_slice& s) noexcept;
+  // As make_collection().
+  [[nodiscard]] result<std::unique_ptr<object::beside_collection>> make(types_lock how) {
+    return make_collection(pool_, *this, how, false);
+  }
   // What one that has ended was worth.
-  void account(const object::store_collection& c, object::store_collection::state end,
+  void account(const object::beside_collection& c, object::beside_collection::state end,
                nvm_collection_counts& counts) noexcept;
   [[nodiscard]] nvm_collection_counts& detached_counts() noexcept { return sums_.detached; }
   void count_begun() noexcept;
   void count_interrupted() noexcept;
-
-  // ---- object::collection_host ----
-  std::byte* base() noexcept override;
-  nvm::geometry geometry() noexcept override;
-  result<tx::open_transaction*> begin() noexcept override;
-  void ended() noexcept override;
-  unsigned lanes() noexcept override;
-  std::uint64_t turns_of(unsigned lane) noexcept override;
-  bool any_barriers() noexcept override;
-  void order_turns() noexcept override;
-  void each_held(const std::function<void(std::uint64_t payload)>& visit) override;
-  std::uint64_t now_ns() noexcept override { return platform::monotonic_ns(); }
 
  private:
   void begin_local(nvm_store& s, local_collection& l) noexcept;
@@ -99,18 +84,12 @@ class store_collector final : public object::collection_host {
   [[nodiscard]] status start_thread() noexcept;
   [[nodiscard]] bool stopped_within(std::uint64_t ns);
 
-  nvm_pool* pool_;
   object_stores& stores_;
-  object::store_watch watch_;
   std::atomic<bool> local_{false};
   std::atomic<bool> detached_{false};
   std::atomic<std::uint32_t> grown_percent_{50};
   std::atomic<std::uint32_t> period_ms_{5000};
   std::atomic<std::uint32_t> load_percent_{50};
-
-  std::mutex frees_;  // of the thread that has the lane
-  unsigned lane_ = 0;
-  bool parked_ = false;
 
   std::mutex counting_;  // a leaf
   nvm_collection_statistics sums_{};

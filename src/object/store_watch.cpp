@@ -9,7 +9,7 @@
 
 namespace nvm::object {
 
-// The race is meant, and harmless (store_collection.hpp): aligned words are loaded whole on every machine that there
+// The race is meant, and harmless (beside_collection.hpp): aligned words are loaded whole on every machine that there
 // is a medium for, others are told by who stores them.
 __attribute__((no_sanitize("thread"), noinline)) std::uint64_t read_in_use(const std::byte* at) noexcept {
   std::uint64_t v = 0;
@@ -17,30 +17,36 @@ __attribute__((no_sanitize("thread"), noinline)) std::uint64_t read_in_use(const
   return v;
 }
 
-void store_watch::use(told_places& to, const std::vector<cluster>& clusters) {
-  std::vector<told_places::range> ranges;
-  for (const cluster& c : clusters) {
-    ranges.push_back({g_.page_offset(c.page), g_.page_offset(c.page) + (c.pages << g_.page_shift)});
-    if (c.first) to.root_at_ = cluster_word_at(g_, c.page, offsetof(layout::cluster_header, root));
-  }
-  std::ranges::sort(ranges, {}, &told_places::range::first);
-  to.ranges_ = std::move(ranges);
-  to.places_.clear();
+bool told_places::had(std::uint64_t offset) const noexcept {
+  const auto behind = std::ranges::upper_bound(of_.ranges, offset, {}, &ground_extent::range::first);
+  return behind != of_.ranges.begin() && offset < std::prev(behind)->end;
 }
-void store_watch::add(told_places& to, open_store& store, const std::vector<cluster>& clusters, bool any_packed) {
+
+// ---- of a collection ------------------------------------------------------------------------------------------------
+
+void store_watch::add(told_places& to, collected_ground& ground, ground_extent now, bool any_packed) {
   const std::lock_guard guard{lock_};
   to.lost_ = false;
-  to.store_ = &store;
-  use(to, clusters);
+  to.ground_ = &ground;
+  to.of_ = std::move(now);
+  to.places_.clear();
   is_packed_.reserve(all_.size() + 1);
   all_.push_back(&to);
   is_packed_.push_back(any_packed);
   packed_ += any_packed ? 1 : 0;
   if (all_.size() == 1) tell_(this);
 }
-void store_watch::again(told_places& to, const std::vector<cluster>& clusters) {
+void store_watch::again(told_places& to, ground_extent now) {
   const std::lock_guard guard{lock_};
-  use(to, clusters);
+  to.lost_ = false;
+  to.of_ = std::move(now);
+  to.places_.clear();
+}
+void store_watch::add_roots(told_places& to, std::span<const std::uint64_t> words) {
+  const std::lock_guard guard{lock_};
+  std::vector<std::uint64_t>& all = to.of_.root_words;
+  all.insert(all.end(), words.begin(), words.end());
+  std::ranges::sort(all);
 }
 void store_watch::remove(told_places& from) noexcept {
   const std::lock_guard guard{lock_};
@@ -55,8 +61,11 @@ void store_watch::remove(told_places& from) noexcept {
 }
 
 bool store_watch::take(told_places& from, std::vector<told_places::place>& out) noexcept {
-  out.clear();
   const std::lock_guard guard{lock_};
+  return take_from(from, out);
+}
+bool store_watch::take_from(told_places& from, std::vector<told_places::place>& out) noexcept {
+  out.clear();
   out.swap(from.places_);
   return !from.lost_;
 }
@@ -84,13 +93,17 @@ bool store_watch::begin(unsigned lane) noexcept {
   return false;
 }
 
-void store_watch::values(std::uint64_t offset, std::uint64_t bytes, const std::byte* data) noexcept {
-  for (const told_places* c : all_) {
-    if (offset > c->root_at_ || bytes < 8 || c->root_at_ - offset > bytes - 8) continue;
+void store_watch::roots_in(const told_places& c, std::uint64_t offset, std::uint64_t bytes,
+                           const std::byte* data) noexcept {
+  const std::vector<std::uint64_t>& words = c.of_.root_words;
+  for (auto w = std::ranges::lower_bound(words, offset); w != words.end() && *w + 8 <= offset + bytes; ++w) {
     std::uint64_t root;
-    std::memcpy(&root, data + (c->root_at_ - offset), sizeof root);
+    std::memcpy(&root, data + (*w - offset), sizeof root);
     if ((root & checked_mask) != 0) leads_to(root & checked_mask);
   }
+}
+void store_watch::values(std::uint64_t offset, std::uint64_t bytes, const std::byte* data) noexcept {
+  for (const told_places* c : all_) roots_in(*c, offset, bytes, data);
   const bool anywhere = packed_ != 0;
   const std::uint64_t end = offset + bytes;
   const std::uint64_t first = anywhere ? offset - 7 : round_down(offset, 8);
@@ -129,40 +142,26 @@ void store_watch::lose_all() noexcept {
 
 // Its header says how long it is; of one that is damaged, nothing can be told.
 void store_watch::object(std::uint64_t header, bool is_freed) noexcept {
-  told_places* const c = now_of(header);
-  if (c == nullptr) return;
-  if (is_freed) put(*c, {header, true});
   layout::object_header h;
   std::memcpy(&h, bytes_ + header, sizeof h);
   const std::uint64_t at = header + sizeof h;
   const std::uint64_t n = layout::object_size(h);
-  if (!layout::object_header_holds(h, header) || n > g_.capacity_bytes() || (n != 0 && now_of(at + n - 1) != c)) {
-    c->lost_ = true;
-    return;
+  const bool holds = layout::object_header_holds(h, header) && n <= g_.capacity_bytes() - at;
+  bool any = false;
+  for (told_places* c : all_) {
+    if (!c->has(header, g_)) continue;
+    if (is_freed) put(*c, {header, true});
+    if (!holds || (n != 0 && !c->has(at + n - 1, g_))) c->lost_ = true;
+    any = true;
   }
-  if (n != 0) values(at, n, bytes_ + at);
+  if (any && holds && n != 0) values(at, n, bytes_ + at);
 }
 
-told_places* store_watch::now_of(std::uint64_t offset) const noexcept {
-  if (told_places* const c = of(offset)) return c;
-  if (offset < g_.data_offset) return nullptr;
-  for (told_places* c : all_) {
-    if (c->store_->cluster_with(g_.page_of(offset))) return c;
-  }
-  return nullptr;
-}
-told_places* store_watch::of(std::uint64_t offset) const noexcept {
-  for (told_places* c : all_) {
-    const auto behind = std::ranges::upper_bound(c->ranges_, offset, {}, &told_places::range::first);
-    if (behind != c->ranges_.begin() && offset < std::prev(behind)->end) return c;
-  }
-  return nullptr;
-}
 void store_watch::leads_to(std::uint64_t offset) noexcept {
-  told_places* const c = of(offset);
-  if (c == nullptr) return;
-  if (!c->places_.empty() && c->places_.back().offset == offset && !c->places_.back().freed) return;
-  put(*c, {offset, false});
+  for (told_places* c : all_) {
+    if (!c->had(offset)) continue;
+    if (c->places_.empty() || c->places_.back().offset != offset || c->places_.back().freed) put(*c, {offset, false});
+  }
 }
 void store_watch::put(told_places& to, const told_places::place& p) noexcept {
   if (to.lost_) return;

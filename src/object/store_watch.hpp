@@ -1,5 +1,5 @@
-// What transactions tell that end while stores are collected (tx/change_watch.hpp): for each store, places that some
-// value led to, and objects that were freed.  The collections take it from here.
+// What transactions tell that end while stores, or the pool, are collected (tx/change_watch.hpp): for each collection,
+// places that some value led to, and objects that were freed.  The collections take it from here.
 //
 // A value counts wherever it stands, so that nobody has to know the types of what was announced.
 //
@@ -11,15 +11,13 @@
 #include <functional>
 #include <map>
 #include <mutex>
+#include <span>
 #include <utility>
 #include <vector>
 
-#include "object/store_objects.hpp"
+#include "object/collected_ground.hpp"
+#include "object/surveyed_objects.hpp"
 #include "tx/face.hpp"
-
-namespace nvm {
-class open_store;  // space/open_store.hpp
-}
 
 namespace nvm::object {
 
@@ -33,12 +31,14 @@ class told_places {
 
  private:
   friend class store_watch;
-  struct range {
-    std::uint64_t first, end;  // offsets
-  };
-  std::vector<range> ranges_;  // of the store, ascending
-  std::uint64_t root_at_ = 0;  // of the word that names its root
-  open_store* store_ = nullptr;
+  // Whether it had the place when it began; and whether it has it now, in a cluster that it got since, perhaps.
+  [[nodiscard]] bool had(std::uint64_t offset) const noexcept;
+  [[nodiscard]] bool has(std::uint64_t offset, const geometry& g) const noexcept {
+    return had(offset) || (offset >= g.data_offset && ground_->has(g.page_of(offset)));
+  }
+
+  ground_extent of_;
+  collected_ground* ground_ = nullptr;
   std::vector<place> places_;
   bool lost_ = false;  // there was more than fits, or no memory
 };
@@ -55,23 +55,26 @@ class store_watch final : public tx::change_watch {
 
   // ---- of a collection ----
 
-  // From here on it is told, of the pages that the store has; again() when these have changed.  May throw
-  // std::bad_alloc.
-  void add(told_places& to, open_store& store, const std::vector<cluster>& clusters, bool any_packed);
-  void again(told_places& to, const std::vector<cluster>& clusters);
+  // From here on it is told, of what the ground has; again() when that has changed, and from when on it counts.  May
+  // throw std::bad_alloc.
+  void add(told_places& to, collected_ground& ground, ground_extent now, bool any_packed);
+  void again(told_places& to, ground_extent now);
+  // More words that name roots, ascending.  May throw std::bad_alloc.
+  void add_roots(told_places& to, std::span<const std::uint64_t> words);
   void remove(told_places& from) noexcept;
   // What it was told since the last time; false: it cannot go on, since something is lost.
   [[nodiscard]] bool take(told_places& from, std::vector<told_places::place>& out) noexcept;
   // While one of these lives no transaction tells.
   class silence {
    public:
-    silence(store_watch& of, told_places& mine) noexcept : guard_{of.lock_}, mine_{mine} {}
-    // Nothing was told since take().
-    [[nodiscard]] bool nothing_new() const noexcept { return mine_.places_.empty() && !mine_.lost_; }
+    explicit silence(store_watch& of) noexcept : guard_{of.lock_} {}
+    // As store_watch::take().
+    [[nodiscard]] bool take(told_places& from, std::vector<told_places::place>& out) noexcept {
+      return take_from(from, out);
+    }
 
    private:
     std::unique_lock<std::mutex> guard_;
-    told_places& mine_;
   };
   // The open transaction of this lane frees garbage: what that holds is not told when it ends.
   void frees_garbage(unsigned lane) noexcept;
@@ -87,19 +90,16 @@ class store_watch final : public tx::change_watch {
 
  private:
   void object(std::uint64_t header, bool is_freed) noexcept;
-  void use(told_places& to, const std::vector<cluster>& clusters);
-  // The collection whose store had the place when it began; and that whose store has it now, in a cluster that it got
-  // since, perhaps.
-  [[nodiscard]] told_places* of(std::uint64_t offset) const noexcept;
+  void roots_in(const told_places& c, std::uint64_t offset, std::uint64_t bytes, const std::byte* data) noexcept;
   // A word of which some bytes belong, belonged or will belong there.
   void piece(std::uint64_t at, std::uint64_t offset, std::uint64_t bytes, const std::byte* data) noexcept;
   void value(std::uint64_t v) noexcept {
     if (v - address_ < g_.address_bytes()) leads_to(v - address_);
   }
-  [[nodiscard]] told_places* now_of(std::uint64_t offset) const noexcept;
   void leads_to(std::uint64_t offset) noexcept;
   void lose_all() noexcept;
-  void put(told_places& to, const told_places::place& p) noexcept;
+  static void put(told_places& to, const told_places::place& p) noexcept;
+  [[nodiscard]] static bool take_from(told_places& from, std::vector<told_places::place>& out) noexcept;
 
   const std::byte* bytes_;
   const std::uint64_t address_;

@@ -13,6 +13,7 @@ page_guard::page_guard(std::byte* base, std::uint64_t bytes, page_access whole, 
       ranges_max_{l.ranges_max != 0 ? l.ranges_max : platform::mappings_max() / 4} {}
 
 page_access page_guard::wanted(const piece& p) const noexcept {
+  if (all_open_ != 0) return whole_;
   if (p.opens == 0) return p.own;
   return std::max(p.own, p.writes ? page_access::all : page_access::read);
 }
@@ -144,6 +145,14 @@ void page_guard::close(std::uint64_t offset, std::uint64_t bytes) noexcept {
     if (p.opens != 0) --p.opens;
     if (p.opens == 0) p.writes = false;
   });
+}
+
+void page_guard::all_opens(int more) noexcept {
+  const std::lock_guard guard{lock_};
+  all_open_ += more;
+  if (given_up_) return;
+  if (!apply(0, bytes_)) return give_up();
+  tidy(0, bytes_);
 }
 
 page_guard::figures page_guard::now() const noexcept {

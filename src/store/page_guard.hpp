@@ -52,8 +52,9 @@ class page_guard {
   void open(std::uint64_t offset, std::uint64_t bytes, bool writes) noexcept;
   void close(std::uint64_t offset, std::uint64_t bytes) noexcept;
   // All pages of all stores, between these two: for walks over a pool.
-  void open_all() noexcept { open(0, bytes_, whole_ == page_access::all); }
-  void close_all() noexcept { close(0, bytes_); }
+  // Pages that come to a store or leave one meanwhile are open, too.
+  void open_all() noexcept { all_opens(1); }
+  void close_all() noexcept { all_opens(-1); }
 
   [[nodiscard]] figures now() const noexcept;
 
@@ -83,6 +84,7 @@ class page_guard {
   [[nodiscard]] bool apply(std::uint64_t from, std::uint64_t to) noexcept;
   void tidy(std::uint64_t from, std::uint64_t to) noexcept;
   void give_up() noexcept;
+  void all_opens(int more) noexcept;
   void holds_now(piece& p, page_access to) noexcept;
 
   std::byte* base_;
@@ -92,6 +94,7 @@ class page_guard {
   mutable std::mutex lock_;
   pieces pieces_;             // where something is not plain
   std::uint64_t ranges_ = 0;  // pieces that hold less than `whole_`
+  int all_open_ = 0;          // walks over the pool
   bool given_up_ = false;
   std::uint64_t calls_ = 0;
 };

@@ -21,7 +21,6 @@
 #include "nvm/gc.h"
 #include "nvm/malloc.h"
 #include "nvm/store.h"
-#include "nvm/store_kv.h"
 
 namespace nvm::tests {
 namespace {
@@ -546,26 +545,6 @@ TEST_P(collected_stores, say_what_they_cannot_do) {
   const nvm_store_gc_options look{.dry_run = 1, .reserved0 = 0, .reserved = {}};
   EXPECT_EQ(nvm_store_gc(pool_, "s", &look, &r), 0) << nvm_errormsg();
   EXPECT_EQ(r.reachable_objects, 1U);
-}
-
-// Nothing leads to the entries from the root.
-TEST_P(collected_stores, with_key_value_stores_of_their_own_are_left_alone) {
-  nvm_store* const s = made("s");
-  push_alone(s, 1);
-  nvm_kv* const kv = nvm_kv_open_in(s, "values", nullptr);
-  ASSERT_NE(kv, nullptr) << nvm_errormsg();
-  ASSERT_GE(nvm_kv_put(kv, "key", 3, "value", 5), 0) << nvm_errormsg();
-  nvm_store_gc_report r;
-  EXPECT_EQ(nvm_store_gc(pool_, "s", nullptr, &r), -1);
-  EXPECT_EQ(nvm_errno(), NVM_E_INVALID);
-  EXPECT_NE(std::string{nvm_errormsg()}.find("key-value stores of its own"), std::string::npos) << nvm_errormsg();
-  // By the threads that allocate, too, however much it grows.
-  for (std::uint64_t i = 0; i < 3000; ++i) push_alone(s, i);
-  char value[8];
-  std::size_t bytes = 0;
-  ASSERT_EQ(nvm_kv_get(kv, "key", 3, value, sizeof value, &bytes), 1) << nvm_errormsg();
-  EXPECT_EQ(std::string_view(value, bytes), "value");
-  ASSERT_EQ(nvm_kv_close(kv), 0);
 }
 
 TEST(stores_that_count_references, are_not_collected_by_stores) {

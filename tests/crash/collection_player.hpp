@@ -8,7 +8,7 @@
 #include <set>
 #include <vector>
 
-#include "object/store_collection.hpp"
+#include "object/beside_collection.hpp"
 #include "pool/pool.hpp"
 #include "store_player.hpp"
 
@@ -16,8 +16,8 @@ namespace nvm::tests {
 
 class collection_player final : public object::collection_host {
  public:
-  using state = object::store_collection::state;
-  using with = object::store_collection::with;
+  using state = object::beside_collection::state;
+  using with = object::beside_collection::with;
   static constexpr unsigned lane = 1;
 
   explicit collection_player(store_player& p) : player_{p} {}
@@ -29,7 +29,7 @@ class collection_player final : public object::collection_host {
                                                    [this](tx::change_watch* w) { player_.engine().watch_changes(w); });
     object::pointer_plans plans;
     plans.untyped_are_bytes(true);
-    runs_ = std::make_unique<object::store_collection>(*this, *watch_, std::move(plans));
+    runs_ = std::make_unique<object::beside_collection>(*this, *watch_, std::move(plans));
     open_store* const s = (**player_.engine().stores()).attached(player_.model().stores.at(number).page);
     return s != nullptr && bool{runs_->begin(*s, who)};
   }
@@ -69,7 +69,7 @@ class collection_player final : public object::collection_host {
  private:
   store_player& player_;
   std::unique_ptr<object::store_watch> watch_;
-  std::unique_ptr<object::store_collection> runs_;
+  std::unique_ptr<object::beside_collection> runs_;
 };
 
 }  // namespace nvm::tests

@@ -124,6 +124,28 @@ TEST_F(page_guard_test, gives_up_as_a_whole_where_a_page_cannot_be_opened) {
   EXPECT_EQ(access_at(8 * page), page_access::all);
 }
 
+// A walk over a pool goes on while pages leave one store and come to another that nobody has.
+TEST_F(page_guard_test, keeps_all_pages_open_for_a_walk_whatever_comes_and_goes) {
+  page_guard g{base_, pages * page, page_access::all};
+  g.close_to(4 * page, 8 * page, page_access::none);
+  g.open_all();
+  EXPECT_EQ(access_at(5 * page), page_access::all);
+  g.release(4 * page, 8 * page);
+  g.close_to(6 * page, 4 * page, page_access::none);
+  g.close_to(20 * page, page, page_access::read);
+  g.open(6 * page, page, true);
+  g.close(6 * page, page);
+  EXPECT_EQ(access_at(6 * page), page_access::all);
+  EXPECT_EQ(access_at(20 * page), page_access::all);
+  g.open_all();
+  g.close_all();
+  EXPECT_EQ(access_at(7 * page), page_access::all);
+  g.close_all();
+  EXPECT_EQ(access_at(5 * page), page_access::all);
+  EXPECT_EQ(access_at(7 * page), page_access::none);
+  EXPECT_EQ(access_at(20 * page), page_access::read);
+}
+
 TEST_F(page_guard_test, of_a_mapping_that_is_read_only_nothing_can_be_written) {
   ASSERT_EQ(::mprotect(base_, pages * page, PROT_READ), 0);
   page_guard g{base_, pages * page, page_access::read};

@@ -1,4 +1,4 @@
-#include "object/store_collection.hpp"
+#include "object/beside_collection.hpp"
 
 #include <algorithm>
 #include <bit>
@@ -20,7 +20,7 @@ constexpr unsigned pages_at_once = 64;  // of a survey
 std::uint64_t pages_of(const open_store& store) noexcept { return store.pages_now(); }
 
 // What is left of a slice.
-class store_collection::budget {
+class beside_collection::budget {
  public:
   budget(collection_host& host, const collection_slice& s) noexcept
       : host_{host},
@@ -44,74 +44,74 @@ class store_collection::budget {
 
 // ---- life -----------------------------------------------------------------------------------------------------------
 
-status store_collection::begin(open_store& store, with who, bool look_only) noexcept try {
-  store_ = &store;
+status beside_collection::begin(open_store& store, with who, bool look_only) noexcept {
+  std::unique_ptr<collected_ground> of{new (std::nothrow) store_ground{store, base_, host_.geometry()}};
+  if (of == nullptr) return fail(errc::no_memory, "no volatile memory for a collection");
+  return begin(std::move(of), who, look_only);
+}
+status beside_collection::begin(std::unique_ptr<collected_ground> of, with who, bool look_only) noexcept try {
+  of_ = std::move(of);
   who_ = who;
   look_only_ = look_only;
-  const std::unique_lock growing{store.growing, std::try_to_lock};
-  if (!growing) return fail(errc::busy, "store %u is growing", store.number());
-  const geometry g = host_.geometry();
-  const std::uint64_t page = g.page_offset(store.page());
-  const auto clusters = clusters_of(base_, g, page);
-  if (!clusters) return clusters.error();
-  // Their nodes and entries have no map, and nothing leads to them from the root.
-  constexpr std::size_t key_values = offsetof(layout::cluster_header, key_values);
-  if ((load_word(base_, page + key_values) & checked_mask) != 0) {
-    return fail(errc::invalid, "store %u has key-value stores of its own, whose objects a collection does not follow",
-                store.number());
-  }
+  const auto held = of_->hold();
+  if (!held) return fail(errc::busy, "a store that is to be collected is growing");
+  auto now = of_->look();
+  if (!now) return now.error();
+  root_words_ = now->root_words;
   if (who == with::transactions) {
-    watch_.add(told_, store, *clusters, plans_.some_packed());
+    watch_.add(told_, *of_, std::move(*now), plans_.some_packed());
     phase_ = phase::beginning;
     see_who_is_open();
   } else {
-    objects_.begin(*clusters);
+    of_->begin(objects_);
     phase_ = phase::survey;
   }
   return {};
 } catch (const std::bad_alloc&) {
   stop();
-  return fail(errc::no_memory, "no volatile memory to collect a store");
+  return fail(errc::no_memory, "no volatile memory for a collection");
 }
 
-void store_collection::stop() noexcept {
+void beside_collection::stop() noexcept {
   if (phase_ == phase::idle || planted(plant::collected_after_attach)) return;
   watch_.remove(told_);
   phase_ = phase::over;
 }
 
-store_collection::state store_collection::end_by(state s) noexcept {
+beside_collection::state beside_collection::end_by(state s) noexcept {
   watch_.remove(told_);
   phase_ = phase::over;
   end_ = s;
   return s;
 }
-store_collection::state store_collection::fail_by(errc why) noexcept {
+beside_collection::state beside_collection::fail_by(errc why) noexcept {
   why_ = why;
   return end_by(state::failed);
 }
 
-store_collection::state store_collection::step(const collection_slice& slice) noexcept try {
+beside_collection::state beside_collection::step(const collection_slice& slice) noexcept try {
   budget left{host_, slice};
+  // As soon as it may be, so that it does not become too much.
+  if (phase_ != phase::over && phase_ != phase::idle && !mark_told()) return fail_by(errc::no_memory);
   for (;;) {
     const state s = advance(left);
     if (s != state::goes_on || left.over()) return s;
   }
 } catch (const std::bad_alloc&) {
-  return fail_by(fail(errc::no_memory, "no volatile memory to collect a store"));
+  return fail_by(fail(errc::no_memory, "no volatile memory for a collection"));
 }
 
-store_collection::state store_collection::advance(budget& left) {
+beside_collection::state beside_collection::advance(budget& left) {
   switch (phase_) {
     case phase::beginning: {
       if (!all_have_left()) return state::waits;
-      const std::unique_lock growing{store_->growing, std::try_to_lock};
-      if (!growing) return state::waits;
-      const geometry g = host_.geometry();
-      const auto clusters = clusters_of(base_, g, g.page_offset(store_->page()));
-      if (!clusters) return fail_by(clusters.error());
-      watch_.again(told_, *clusters);
-      objects_.begin(*clusters);
+      const auto held = of_->hold();
+      if (!held) return state::waits;
+      auto now = of_->look();
+      if (!now) return fail_by(now.error());
+      root_words_ = now->root_words;
+      watch_.again(told_, std::move(*now));
+      of_->begin(objects_);
       phase_ = phase::survey;
       return state::goes_on;
     }
@@ -133,7 +133,7 @@ store_collection::state store_collection::advance(budget& left) {
 
 // ---- what is open ---------------------------------------------------------------------------------------------------
 
-void store_collection::see_who_is_open() {
+void beside_collection::see_who_is_open() {
   turns_.assign(host_.lanes(), 0);
   host_.order_turns();
   for (unsigned i = 0; i < turns_.size(); ++i) {
@@ -142,7 +142,7 @@ void store_collection::see_who_is_open() {
   }
   barriers_ = host_.any_barriers();
 }
-bool store_collection::all_have_left() noexcept {
+bool beside_collection::all_have_left() noexcept {
   bool all = true;
   for (unsigned i = 0; i < turns_.size(); ++i) {
     if (turns_[i] != 0 && host_.turns_of(i) != turns_[i]) turns_[i] = 0;
@@ -154,47 +154,72 @@ bool store_collection::all_have_left() noexcept {
 
 // ---- looking --------------------------------------------------------------------------------------------------------
 
-store_collection::state store_collection::survey(budget& left) {
-  const std::unique_lock growing{store_->growing, std::try_to_lock};
-  if (!growing) return state::waits;
-  const auto done = objects_.survey(pages_at_once, [&](std::uint64_t page) {
-    return who_ == with::nobody || store_->cluster_with(page).has_value();
-  });
+beside_collection::state beside_collection::survey(budget& left) {
+  const auto held = of_->hold();
+  if (!held) return state::waits;
+  const auto done = objects_.survey(
+      pages_at_once, [&](std::uint64_t page) { return who_ == with::nobody || of_->is_pool() || of_->has(page); });
   left.spend(pages_at_once);
   if (!done) return fail_by(done.error());
   if (!*done) return state::goes_on;
   sums_.objects = objects_.objects();
+  if (who_ == with::transactions) watch_.add_roots(told_, objects_.store_roots());
   phase_ = phase::mark;
+  for (const std::uint64_t code : put_off_) see_told({code >> 1, (code & 1) != 0});
+  put_off_ = {};
   mark_roots();
   return state::goes_on;
 }
 
-void store_collection::mark_roots() {
-  const geometry g = host_.geometry();
-  const std::uint64_t root =
-      load_word(base_, cluster_word_at(g, store_->page(), offsetof(layout::cluster_header, root))) & checked_mask;
-  if (root != 0) reach(root);
-  host_.each_held([this](std::uint64_t payload) { reach(payload); });
+void beside_collection::mark_roots() {
+  for (const std::uint64_t at : root_words_) {
+    if (const std::uint64_t root = load_word(base_, at) & checked_mask; root != 0) reach(root);
+  }
+  for (const std::uint64_t at : objects_.store_roots()) {
+    if (const std::uint64_t root = load_word(base_, at) & checked_mask; root != 0) reach(root);
+  }
+  host_.each_held([this](std::uint64_t payload) {
+    ++sums_.held_objects;
+    reach(payload);
+  });
 }
 
 // False: what was told is lost.
-bool store_collection::mark_told() {
+bool beside_collection::mark_told() {
   if (who_ == with::nobody) return true;
-  if (!watch_.take(told_, taken_)) return false;
-  for (const told_places::place& p : taken_) {
-    found_object o;
-    if (!p.freed) {
-      reach(p.offset);
-    } else if (objects_.find(p.offset, o) && o.header == p.offset) {
-      objects_.remove(o);
-    }
+  const std::uint64_t since = host_.now_ns();
+  const bool whole = watch_.take(told_, taken_);
+  sums_.pause_ns = std::max(sums_.pause_ns, host_.now_ns() - since);
+  // What is told before all tell is nobody's.
+  if (phase_ == phase::beginning) return true;
+  if (!whole) return false;
+  if (phase_ == phase::survey) {
+    put_off(taken_);
+  } else {
+    for (const told_places::place& p : taken_) see_told(p);
   }
   return true;
 }
+void beside_collection::see_told(const told_places::place& p) {
+  found_object o;
+  if (!p.freed) {
+    reach(p.offset);
+  } else if (objects_.find(p.offset, o) && o.header == p.offset) {
+    objects_.remove(o);
+  }
+}
+// The objects that these are about may not have been surveyed.
+void beside_collection::put_off(const std::vector<told_places::place>& all) {
+  for (const told_places::place& p : all) put_off_.push_back(p.offset << 1 | (p.freed ? 1 : 0));
+  if (put_off_.size() < 2 * put_off_once_ + put_off_some) return;
+  std::ranges::sort(put_off_);
+  put_off_.erase(std::unique(put_off_.begin(), put_off_.end()), put_off_.end());
+  put_off_once_ = put_off_.size();
+}
 
-store_collection::state store_collection::mark(budget& left) {
-  const std::unique_lock growing{store_->growing, std::try_to_lock};
-  if (!growing) return state::waits;
+beside_collection::state beside_collection::mark(budget& left) {
+  const auto held = of_->hold();
+  if (!held) return state::waits;
   for (unsigned turns = 0; turns < turns_between; ++turns) {
     if (stack_.empty() && !take_up_left_over()) {
       if (!mark_told()) return fail_by(errc::no_memory);
@@ -212,7 +237,7 @@ store_collection::state store_collection::mark(budget& left) {
 }
 
 // Objects may have been told of since, which a thread that has left since has told, or holds.
-store_collection::state store_collection::end_marking() {
+beside_collection::state beside_collection::end_marking() {
   if (who_ == with::transactions) {
     const bool left = all_have_left() || planted(plant::garbage_still_known);
     if (left) host_.each_held([this](std::uint64_t payload) { reach(payload); });
@@ -226,16 +251,16 @@ store_collection::state store_collection::end_marking() {
   return state::goes_on;
 }
 
-void store_collection::reach(std::uint64_t offset) {
+void beside_collection::reach(std::uint64_t offset) {
   found_object o;
   if (objects_.find(offset, o) && objects_.mark(o)) push(o);
 }
-void store_collection::push(const found_object& o) {
+void beside_collection::push(const found_object& o) {
   if (stack_.size() < stack_max) return stack_.push_back({o, 0});
   if (left_over_.empty()) left_over_.assign(objects_.words(), 0);
   left_over_[o.mark.word()] |= std::uint64_t{1} << o.mark.bit();
 }
-bool store_collection::take_up_left_over() {
+bool beside_collection::take_up_left_over() {
   if (left_over_.empty()) return false;
   for (std::uint64_t w = 0; w < left_over_.size() && stack_.size() < stack_max / 2; ++w) {
     for (std::uint64_t& left = left_over_[w]; left != 0; left &= left - 1) {
@@ -247,7 +272,7 @@ bool store_collection::take_up_left_over() {
 }
 
 // False: the header says nothing that can be believed.
-bool store_collection::contents_of(const found_object& o, contents& out) const noexcept {
+bool beside_collection::contents_of(const found_object& o, contents& out) const noexcept {
   const std::uint64_t room = objects_.room_of(o);
   if (room <= header_bytes) return false;
   const std::byte* const at = base_ + o.header;
@@ -264,7 +289,7 @@ bool store_collection::contents_of(const found_object& o, contents& out) const n
   return true;
 }
 
-void store_collection::follow(const grey& g) {
+void beside_collection::follow(const grey& g) {
   const std::uint64_t end = g.object.header + objects_.room_of(g.object);
   contents c{};
   if (!contents_of(g.object, c)) {
@@ -297,9 +322,14 @@ void store_collection::follow(const grey& g) {
     for (std::uint64_t at = round_down(c.at + to, 8); at + 8 <= end; at += 8) value(read_in_use(base_ + at));
   }
 }
-void store_collection::value(std::uint64_t v) {
+void beside_collection::value(std::uint64_t v) {
+  if (v == 0) return;
+  ++sums_.pointers;
   const std::uint64_t offset = v - reinterpret_cast<std::uintptr_t>(base_);
-  if (v == 0 || offset >= address_bytes_) return;
+  if (offset >= address_bytes_) {
+    ++sums_.foreign_pointers;
+    return;
+  }
   found_object o;
   if (!objects_.find(offset, o)) {
     ++sums_.stray_pointers;
@@ -310,62 +340,94 @@ void store_collection::value(std::uint64_t v) {
 
 // ---- freeing --------------------------------------------------------------------------------------------------------
 
-store_collection::state store_collection::free_some(const collection_slice& slice) {
+// Those that may be freed.
+void beside_collection::condemn(const std::vector<found_object>& all) {
+  garbage_.clear();
+  for (const found_object& o : all) {
+    contents c{};
+    if (!contents_of(o, c)) {
+      ++sums_.damaged;
+    } else if (layout::is_type_of_library(c.type)) {
+      sums_.reachable_room += objects_.room_of(o);
+    } else {
+      garbage_.push_back({o, c.bytes, c.type});
+    }
+  }
+}
+
+// Who frees one of them itself does so before this, and was told of, or finds it being freed.
+beside_collection::outcome beside_collection::release_all(tx::open_transaction& t) {
+  store_watch::silence nobody_tells{watch_};
+  const std::uint64_t since = host_.now_ns();
+  if (who_ == with::transactions) {
+    if (!nobody_tells.take(told_, taken_)) return outcome::nobody_knows;
+    for (const told_places::place& p : taken_) see_told(p);
+    if (!stack_.empty()) return outcome::told_more;
+  }
+  std::erase_if(garbage_, [&](const condemned& g) {
+    return objects_.removed(g.object) || !t.release(g.object.header + header_bytes);
+  });
+  sums_.pause_ns = std::max(sums_.pause_ns, host_.now_ns() - since);
+  return outcome::freed;
+}
+
+beside_collection::state beside_collection::free_condemned(errc& why) {
+  const auto t = host_.begin();
+  if (!t) return state::waits;
+  std::vector<tx::hook> none;
+  // Where nobody watches nothing would be asked.
+  if (who_ == with::transactions) watch_.frees_garbage((*t)->lane());
+  const outcome o = release_all(**t);
+  if (o == outcome::freed) {
+    const auto lsn = (*t)->commit(none);
+    if (lsn) last_lsn_ = std::max(last_lsn_, *lsn);
+    if (!lsn) why = lsn.error();
+  } else {
+    (*t)->abort(none);
+    if (o == outcome::nobody_knows) why = errc::no_memory;
+  }
+  host_.ended();
+  if (why != errc::ok) return state::failed;
+  if (o == outcome::freed) return state::done;
+  ++sums_.marks_again;
+  phase_ = phase::mark;
+  return state::goes_on;
+}
+
+beside_collection::state beside_collection::free_some(const collection_slice& slice) {
   if (!mark_told()) return fail_by(errc::no_memory);
   if (!stack_.empty()) {
     phase_ = phase::mark;
     return state::goes_on;
   }
-  garbage_.clear();
+  unmarked_.clear();
   std::uint64_t next = sweep_;
-  objects_.unmarked(next, slice.frees_max, garbage_);
-  if (garbage_.empty()) return end_by(state::done);
-  std::uint64_t bytes = 0;
-  std::uint64_t damaged = 0;
-  std::erase_if(garbage_, [&](const found_object& o) {
-    contents c{};
-    const bool whole = contents_of(o, c);
-    damaged += whole ? 0 : 1;
-    if (!whole || layout::is_type_of_library(c.type)) return true;
-    bytes += c.bytes;
-    return false;
-  });
-  std::uint64_t freed = garbage_.size();
-  if (look_only_) {
-    for (const found_object& o : garbage_) looked_at_.push_back(o.header);
-  } else if (!garbage_.empty()) {
-    const auto t = host_.begin();
-    if (!t) return state::waits;
-    std::vector<tx::hook> none;
-    // Where nobody watches nothing would be asked.
-    if (who_ == with::transactions) watch_.frees_garbage((*t)->lane());
-    bool free_now = true;
-    {
-      // Who frees one of them itself does so before this, and was told of, or finds it being freed.
-      const store_watch::silence nobody_tells{watch_, told_};
-      free_now = nobody_tells.nothing_new();
-      for (const found_object& o : garbage_) {
-        if (free_now && !(*t)->release(o.header + header_bytes)) --freed;
-      }
-    }
+  objects_.unmarked(next, slice.frees_max, unmarked_);
+  if (unmarked_.empty()) return end_by(state::done);
+  const std::uint64_t room = sums_.reachable_room;
+  const std::uint64_t damaged = sums_.damaged;
+  condemn(unmarked_);
+  if (!look_only_ && !garbage_.empty()) {
     errc why = errc::ok;
-    if (free_now) {
-      const auto lsn = (*t)->commit(none);
-      if (lsn) last_lsn_ = std::max(last_lsn_, *lsn);
-      if (!lsn) why = lsn.error();
-    } else {
-      (*t)->abort(none);
-    }
-    host_.ended();
+    const state s = free_condemned(why);
     if (why != errc::ok) return fail_by(why);
-    if (!free_now) return state::goes_on;
-    sums_.freed_objects += freed;
-    sums_.freed_bytes += bytes;
-    ++sums_.transactions;
+    if (s != state::done) {
+      // They are looked at again.
+      sums_.reachable_room = room;
+      sums_.damaged = damaged;
+      return s;
+    }
+    if (!garbage_.empty()) ++sums_.transactions;
+    sums_.freed_objects += garbage_.size();
+    for (const condemned& g : garbage_) sums_.freed_bytes += g.bytes;
   }
   sums_.garbage_objects += garbage_.size();
-  sums_.garbage_bytes += bytes;
-  sums_.damaged += damaged;
+  for (const condemned& g : garbage_) {
+    sums_.garbage_bytes += g.bytes;
+    garbage_of_type& of = garbage_types_[g.type];
+    ++of.objects;
+    of.bytes += g.bytes;
+  }
   sweep_ = next;
   return state::goes_on;
 }

@@ -1,11 +1,12 @@
-// Collection of one attached store from its own root, beside transactions (HEAPO, section II-D: the local collection; a
-// detached store is collected by the same, with nobody beside it).
+// Collection beside transactions (HEAPO, section II-D): of one attached store from its own root, as the local
+// collection is (a detached store is collected by the same, with nobody beside it); or of a whole pool.  Which of
+// them says its collected_ground.
 //
 // In small steps, which any thread makes, one at a time.  What is found to be garbage is freed by transactions of the
 // collection's own, on lanes of their own, so that nothing about crashes is the collection's: marks are volatile.
 //
 // Contract.  A volatile pointer is good until the transaction ends in which it was read, or while the object is held.
-// What leads into a store from elsewhere keeps nothing.  Stores to its objects are announced.
+// What leads into a store from elsewhere keeps nothing.  Stores to objects are announced.
 //
 /// The order of things:
 ///   1. watch      from here on each transaction that ends tells what it has changed and what it was, which objects it
@@ -13,23 +14,24 @@
 ///   2. wait       until all that were open have ended: all others tell
 ///   3. survey     allocation words are copied: these objects may become garbage.  What is freed from here on is told,
 ///                 and taken out; what those hold that came later is told
-///   4. mark       from the root, held objects, and all that is told
+///   4. mark       from the roots, held objects, and all that is told
 ///   5. wait       until all that were open after the last mark have ended.  Told something new: 4
-///   6. free       what has no mark
+///   6. free       what has no mark, while nobody can tell.  Told something new: 4
 ///
-/// Nothing that somebody can reach is freed.  Let H be what is in the store at the end of 3, without the changes of
-/// open transactions.
-///   - What H's root leads to gets a mark.  A word that is read in 4 says what it says in H, or somebody has changed it
+/// Nothing that somebody can reach is freed.  Let H be what is there at the end of 3, without the changes of open
+/// transactions.
+///   - What H's roots lead to gets a mark.  A word that is read in 4 says what it says in H, or somebody has changed it
 ///     since; the first who did tells what it was in H, and has ended before 6.
-///   - What H's root does not lead to, but a transaction knew that was open then, is reached by others only if it
+///   - What H's roots do not lead to, but a transaction knew that was open then, is reached by others only if it
 ///     stores a pointer, which it tells; and by itself only until it ends, before 6.
 ///   - What was not in the survey told everything that it ever held, and is not freed.
 ///   - A transaction that begins later learns of objects from what it reads, which is one of these.
 //
-// Weak pointers keep objects here.
+// Weak pointers keep objects here.  Objects of the library's types (key-value stores) are never garbage, and are
+// followed nowhere: what they hold are places and bytes.
 //
-// Threads: one at a time; the store stays attached.  step() holds open_store::growing while it looks at pages, so that
-// none leaves the store, and comes back at once if somebody else holds it.  It waits for nobody.
+// Threads: one at a time; a store stays attached.  step() holds the ground while it looks at pages, so that none leaves
+// it, and comes back at once if somebody else holds it.  It waits for nobody.
 #pragma once
 
 #include <array>
@@ -37,11 +39,13 @@
 #include <cstdint>
 #include <functional>
 #include <map>
+#include <memory>
 #include <vector>
 
+#include "object/collected_ground.hpp"
 #include "object/pointer_walk.hpp"
-#include "object/store_objects.hpp"
 #include "object/store_watch.hpp"
+#include "object/surveyed_objects.hpp"
 #include "tx/face.hpp"
 
 namespace nvm::object {
@@ -57,7 +61,8 @@ class collection_host {
   // A transaction beside any that the thread has open; and after its end.
   [[nodiscard]] virtual result<tx::open_transaction*> begin() noexcept = 0;
   virtual void ended() noexcept {}
-  // engine::turns_of(), of each lane; and whether a barrier transaction is inside, which need not have one.
+  // engine::turns_of(), of each lane; and whether a barrier transaction is inside, which need not have one.  False
+  // also: all that were inside when it was called have been outside.
   [[nodiscard]] virtual unsigned lanes() noexcept = 0;
   [[nodiscard]] virtual std::uint64_t turns_of(unsigned lane) noexcept = 0;
   [[nodiscard]] virtual bool any_barriers() noexcept = 0;
@@ -81,15 +86,25 @@ struct collection_slice {
 struct collection_sums {
   std::uint64_t objects = 0;  // of the survey
   std::uint64_t reachable_objects = 0, reachable_bytes = 0;
-  std::uint64_t reachable_room = 0;  // whole slots and pages
+  std::uint64_t reachable_room = 0;  // whole slots and pages, those of the library's objects too
   std::uint64_t garbage_objects = 0, garbage_bytes = 0;
   std::uint64_t freed_objects = 0, freed_bytes = 0;
   std::uint64_t transactions = 0;
-  std::uint64_t stray_pointers = 0;  // into the store, to no object of the survey
-  std::uint64_t damaged = 0;         // garbage whose header fails its check: left alone
+  std::uint64_t pointers = 0;          // followed, without null
+  std::uint64_t stray_pointers = 0;    // of these: into what is collected, to no object of the survey
+  std::uint64_t foreign_pointers = 0;  // of these: out of the pool
+  std::uint64_t held_objects = 0;
+  std::uint64_t damaged = 0;      // garbage whose header fails its check: left alone
+  std::uint64_t pause_ns = 0;     // the longest time that the end of a transaction may have waited for the collection
+  std::uint64_t marks_again = 0;  // times that it was told of more when it was about to free
 };
 
-class store_collection {
+// Garbage of one type.
+struct garbage_of_type {
+  std::uint64_t objects = 0, bytes = 0;
+};
+
+class beside_collection {
  public:
   enum class state : std::uint8_t {
     goes_on,  // there is more to do
@@ -100,20 +115,21 @@ class store_collection {
   };
   enum class with : std::uint8_t { transactions, nobody };
 
-  store_collection(collection_host& host, store_watch& watch, pointer_plans plans) noexcept
+  beside_collection(collection_host& host, store_watch& watch, pointer_plans plans) noexcept
       : host_{host},
         watch_{watch},
         plans_{std::move(plans)},
         base_{host.base()},
         address_bytes_{host.geometry().address_bytes()},
         objects_{base_, host.geometry()} {}
-  ~store_collection() { stop(); }
-  store_collection(const store_collection&) = delete;
-  store_collection& operator=(const store_collection&) = delete;
+  ~beside_collection() { stop(); }
+  beside_collection(const beside_collection&) = delete;
+  beside_collection& operator=(const beside_collection&) = delete;
 
-  // Step 1; `page` is that of the store.  With nobody: no transaction is open that could know the store, and none
-  // learns of it before stop().  `look_only`: nothing is freed.  errc::corrupt, no_memory, busy: somebody changes its
-  // clusters.
+  // Step 1.  With nobody: no transaction is open that could know what is collected, and none learns of it before
+  // stop().  `look_only`: nothing is freed.  errc::corrupt, no_memory, busy: somebody changes which pages it has.
+  [[nodiscard]] status begin(std::unique_ptr<collected_ground> of, with who, bool look_only = false) noexcept;
+  // Of a store.
   [[nodiscard]] status begin(open_store& store, with who, bool look_only = false) noexcept;
   // After done, refused or failed it has no effect.
   [[nodiscard]] state step(const collection_slice& slice) noexcept;
@@ -121,11 +137,13 @@ class store_collection {
   void stop() noexcept;
 
   [[nodiscard]] const collection_sums& sums() const noexcept { return sums_; }
+  // It has marked all that it knows of, and looks for what has no mark.
+  [[nodiscard]] bool frees() const noexcept { return phase_ == phase::free; }
   // Types and numbers of objects.
   [[nodiscard]] const std::map<std::uint32_t, std::uint64_t>& undescribed() const noexcept { return undescribed_; }
   [[nodiscard]] errc why() const noexcept { return why_; }
-  // Garbage that was found and looked at only, in the order of addresses.
-  [[nodiscard]] const std::vector<std::uint64_t>& garbage_headers() const noexcept { return looked_at_; }
+  // Garbage that was found, by type.
+  [[nodiscard]] const std::map<std::uint32_t, garbage_of_type>& garbage() const noexcept { return garbage_types_; }
   // Newest commit of its own; 0: none.
   [[nodiscard]] lsn_t last_lsn() const noexcept { return last_lsn_; }
 
@@ -134,6 +152,7 @@ class store_collection {
   static constexpr std::size_t stack_max = std::size_t{1} << 16;
   static constexpr std::uint64_t segment_bytes = 16384;  // of an object that are followed at once
   static constexpr unsigned turns_between = 16;          // looks at the clock
+  static constexpr std::size_t put_off_some = std::size_t{1} << 18;
   struct grey {
     found_object object;
     std::uint64_t from;
@@ -151,6 +170,8 @@ class store_collection {
   void see_who_is_open();
   [[nodiscard]] bool all_have_left() noexcept;
   [[nodiscard]] bool mark_told();
+  void see_told(const told_places::place& p);
+  void put_off(const std::vector<told_places::place>& all);
   void mark_roots();
   void reach(std::uint64_t offset);
   void push(const found_object& o);
@@ -162,27 +183,40 @@ class store_collection {
     std::uint32_t type;
   };
   [[nodiscard]] bool contents_of(const found_object& o, contents& out) const noexcept;
+  struct condemned {
+    found_object object;
+    std::uint64_t bytes;
+    std::uint32_t type;
+  };
+  void condemn(const std::vector<found_object>& all);
+  enum class outcome : std::uint8_t { freed, told_more, nobody_knows };
+  [[nodiscard]] outcome release_all(tx::open_transaction& t);
+  [[nodiscard]] state free_condemned(errc& why);
 
   collection_host& host_;
   store_watch& watch_;
   const pointer_plans plans_;
   const std::byte* const base_;
   const std::uint64_t address_bytes_;
-  store_objects objects_;
-  open_store* store_ = nullptr;
+  surveyed_objects objects_;
+  std::unique_ptr<collected_ground> of_;
   with who_ = with::transactions;
   bool look_only_ = false;
   phase phase_ = phase::idle;
   state end_ = state::done;
+  std::vector<std::uint64_t> root_words_;
   told_places told_;
   std::vector<told_places::place> taken_;
-  std::vector<std::uint64_t> turns_;  // of lanes that are waited for; 0: not
-  bool barriers_ = false;             // waited for
+  std::vector<std::uint64_t> put_off_;  // told before the survey is over: offset << 1, and whether it was freed
+  std::size_t put_off_once_ = 0;        // of these, from the first on: in order, each once
+  std::vector<std::uint64_t> turns_;    // of lanes that are waited for; 0: not
+  bool barriers_ = false;               // waited for
   std::vector<grey> stack_;
   std::vector<std::uint64_t> left_over_;  // bits as of marks; empty: none
   std::uint64_t sweep_ = 0;               // word
-  std::vector<found_object> garbage_;
-  std::vector<std::uint64_t> looked_at_;
+  std::vector<found_object> unmarked_;
+  std::vector<condemned> garbage_;
+  std::map<std::uint32_t, garbage_of_type> garbage_types_;
   std::map<std::uint32_t, std::uint64_t> undescribed_;
   collection_sums sums_;
   errc why_ = errc::ok;
