@@ -112,6 +112,7 @@ beside_collection::state beside_collection::advance(budget& left) {
       root_words_ = now->root_words;
       watch_.again(told_, std::move(*now));
       of_->begin(objects_);
+      see_who_is_open();
       phase_ = phase::survey;
       return state::goes_on;
     }
@@ -155,6 +156,7 @@ bool beside_collection::all_have_left() noexcept {
 // ---- looking --------------------------------------------------------------------------------------------------------
 
 beside_collection::state beside_collection::survey(budget& left) {
+  if (who_ == with::transactions && !all_have_left()) return state::waits;
   const auto held = of_->hold();
   if (!held) return state::waits;
   const auto done = objects_.survey(

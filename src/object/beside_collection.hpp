@@ -11,7 +11,8 @@
 /// The order of things:
 ///   1. watch      from here on each transaction that ends tells what it has changed and what it was, which objects it
 ///                 allocated and freed (tx/change_watch.hpp)
-///   2. wait       until all that were open have ended: all others tell
+///   2. wait       until all that were open have ended: all others tell.  What they have told so far is forgotten; and
+///                 until all that are open now have ended: one that has told may not have done it yet
 ///   3. survey     allocation words are copied: these objects may become garbage.  What is freed from here on is told,
 ///                 and taken out; what those hold that came later is told
 ///   4. mark       from the roots, held objects, and all that is told

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <set>
 #include <vector>
@@ -13,6 +14,23 @@
 #include "store_player.hpp"
 
 namespace nvm::tests {
+
+// Runs something when a transaction has told, before it does what it told.
+class told_hook final : public tx::change_watch {
+ public:
+  tx::change_watch* of = nullptr;
+  const std::function<void()>* told = nullptr;
+  bool begin(unsigned lane) noexcept override { return of->begin(lane); }
+  void values(std::uint64_t offset, std::uint64_t bytes, const std::byte* data) noexcept override {
+    of->values(offset, bytes, data);
+  }
+  void born(std::uint64_t header) noexcept override { of->born(header); }
+  void freed(std::uint64_t header) noexcept override { of->freed(header); }
+  void end() noexcept override {
+    of->end();
+    if (*told) (*told)();
+  }
+};
 
 class collection_player final : public object::collection_host {
  public:
@@ -25,8 +43,11 @@ class collection_player final : public object::collection_host {
   // Begins to collect an attached store.
   [[nodiscard]] bool begin(std::uint32_t number, with who = with::transactions) {
     runs_.reset();
-    watch_ = std::make_unique<object::store_watch>(base(), geometry(),
-                                                   [this](tx::change_watch* w) { player_.engine().watch_changes(w); });
+    watch_ = std::make_unique<object::store_watch>(base(), geometry(), [this](tx::change_watch* w) {
+      hook_.of = w;
+      hook_.told = &told;
+      player_.engine().watch_changes(w == nullptr ? nullptr : &hook_);
+    });
     object::pointer_plans plans;
     plans.untyped_are_bytes(true);
     runs_ = std::make_unique<object::beside_collection>(*this, *watch_, std::move(plans));
@@ -47,6 +68,7 @@ class collection_player final : public object::collection_host {
     watch_.reset();
   }
 
+  std::function<void()> told;     // called when a transaction has
   std::set<std::uint64_t> held;   // payloads
   std::set<std::uint64_t> freed;  // by it
 
@@ -68,6 +90,7 @@ class collection_player final : public object::collection_host {
 
  private:
   store_player& player_;
+  told_hook hook_;
   std::unique_ptr<object::store_watch> watch_;
   std::unique_ptr<object::beside_collection> runs_;
 };
