@@ -15,6 +15,10 @@
  * object that neither the root leads to nor nvm_hold() names.  A transaction that another thread commits meanwhile ends
  * the collection (NVM_E_BUSY) before anything else is freed.
  *
+ * Beside transactions (nvm_gc_options.beside) threads go on as they like, and a volatile pointer is good until the
+ * transaction ends in which it was read, or while its object is held (nvm_hold()).  Stores to objects are announced, or
+ * those of barrier transactions.  What a transaction that is open may know is freed after it has ended.
+ *
  * Crashes.  Marks are volatile.  Weak pointers to garbage become NULL by ordinary transactions of at most 32, and then
  * garbage is freed by such of at most 256 objects: a crash leaves garbage, and nothing half done. */
 #ifndef NVM_GC_H
@@ -50,7 +54,8 @@ typedef struct nvm_gc_type {
 
 enum nvm_gc_phase {
   NVM_GC_MARKING = 1, /* done: objects reached; total: objects of the pool */
-  NVM_GC_FREEING = 2  /* done: objects freed, on ssd not durably yet; total: garbage objects */
+  NVM_GC_FREEING = 2  /* done: objects freed, on ssd not durably yet; total: garbage objects, beside transactions those
+                         that were found so far */
 };
 
 /* Zero-initialise, then set what matters. */
@@ -65,13 +70,18 @@ typedef struct nvm_gc_options {
    * type whose visitor (NVM_VISIT) this program lacks.  Texts of nvm_strdup() never hold any. */
   uint32_t untyped;
   uint32_t ways; /* 1: finds out by which ways garbage was reached (nvm_gc_type.way): 24 bytes of memory an object */
-  uint32_t reserved0;
+  /* 1: beside transactions of other threads; this thread has none open.  One thread marks.  Weak pointers keep objects,
+   * `conservative` and `ways` are refused, `type` is called when all has been freed. */
+  uint32_t beside;
   /* Called now and then by the calling thread.  Neither function may call anything on the pool. */
   void (*progress)(enum nvm_gc_phase phase, uint64_t done, uint64_t total, void *argument);
   /* Called for each type of garbage before anything is freed, the type with the most bytes first. */
   void (*type)(const nvm_gc_type *garbage, void *argument);
-  void *argument;       /* of both */
-  uint64_t reserved[4]; /* zero */
+  void *argument; /* of both */
+  /* With `beside`: the calling thread takes no more of a processor than this, and sleeps meanwhile; 0: all of it. */
+  uint32_t processor_percent;
+  uint32_t reserved0;
+  uint64_t reserved[3]; /* zero */
 } nvm_gc_options;
 
 typedef struct nvm_gc_report {
@@ -93,7 +103,9 @@ typedef struct nvm_gc_report {
   uint64_t free_ns;
   uint64_t mended_counts; /* references are counted (enum nvm_collect): counts that were not what the pointers say */
   uint64_t weak_pointers; /* in what can be reached, to garbage; they became NULL unless it was a dry run */
-  uint64_t reserved[2];
+  /* Beside transactions: the longest time for which the end of one may have had to wait for the collection. */
+  uint64_t pause_ns;
+  uint64_t reserved[1];
 } nvm_gc_report;
 
 /* Frees what cannot be reached; `options` and `report` may be NULL.  On return of 0 the frees are durable.  On -1 the
@@ -104,11 +116,17 @@ typedef struct nvm_gc_report {
  * Cost: reads the page map, the headers of all extents and every object that can be reached once; a bit of volatile
  * memory for each 16 bytes that hold garbage or not, and 16 bytes for each garbage object.
  *
- * NVM_E_TX_OPEN: a transaction is open in the pool; NVM_E_BUSY: another collection runs, or another thread has
- * committed meanwhile; NVM_E_TYPE_MISMATCH: a type is not described, or the program opened the pool with
+ * Beside transactions: 89 bytes for each page that has objects, 8 for a place that is changed while the page map is
+ * read, and the time of the thread; a transaction that ends tells each word that it has changed, under one lock.
+ * Pages of object stores that are not attached are accessible meanwhile.
+ *
+ * NVM_E_TX_OPEN: a transaction is open in the pool, beside transactions one of this thread; NVM_E_BUSY: another
+ * collection runs, or another thread has committed meanwhile, or beside transactions one has not ended for a second;
+ * NVM_E_INVALID: beside transactions in a pool that counts references (nvm_pool_options.collect), or with an option
+ * that is not to be had there; NVM_E_TYPE_MISMATCH: a type is not described, or the program opened the pool with
  * NVM_TYPES_IGNORE and its layouts differ; NVM_E_CORRUPT: metadata or an object's header fails its check: `holdfast
- * check`; NVM_E_READ_ONLY; NVM_E_FORKED; NVM_E_ENGINE: open with translated reads; NVM_E_NO_MEMORY: of volatile
- * memory. */
+ * check`; NVM_E_READ_ONLY; NVM_E_FORKED; NVM_E_ENGINE: open with translated reads, or beside transactions a pool of
+ * engine log; NVM_E_NO_MEMORY: of volatile memory, or beside transactions more changed than is kept of it. */
 NVM_API int nvm_gc(NVM_POOL *pool, const nvm_gc_options *options, nvm_gc_report *report);
 
 /* The object of the pool whose bytes hold address p: its payload, NULL if none does (NVM_E_BAD_POINTER).  Objects of

@@ -9,6 +9,7 @@
 #include <string>
 #include <vector>
 
+#include "api/gc_beside.hpp"
 #include "api/object_stores.hpp"
 #include "api/pool_object.hpp"
 #include "object/garbage.hpp"
@@ -77,11 +78,8 @@ class collection {
 
   [[nodiscard]] status admit() const noexcept {
     const char* const path = pool_->file->path();
-    if (pool_->file->read_only() && options_.dry_run == 0)
-      return fail(errc::read_only, "%s is open read-only: only a dry run can look for garbage", path);
-    if (options_.reserved0 != 0 ||
-        std::any_of(std::begin(options_.reserved), std::end(options_.reserved), [](std::uint64_t r) { return r != 0; }))
-      return fail(errc::invalid, "a reserved field of the options is not 0");
+    if (options_.processor_percent != 0)
+      return fail(errc::invalid, "processor_percent is of collections beside transactions: `beside` is not set");
     if (pool_->engine->translates())
       return fail(errc::engine, "%s is open with translated reads: its objects cannot be read in place", path);
     if (pool_->engine->open_transactions() != 0 || isolation::participant::any_inside(&pool_->barriers))
@@ -388,6 +386,17 @@ class collection {
   std::uint64_t commits_ = 0;
 };
 
+// Of any collection.
+status admit(const nvm_pool* pool, const nvm_gc_options& options) noexcept {
+  if (pool->file->read_only() && options.dry_run == 0) {
+    return fail(errc::read_only, "%s is open read-only: only a dry run can look for garbage", pool->file->path());
+  }
+  if (options.reserved0 != 0 ||
+      std::any_of(std::begin(options.reserved), std::end(options.reserved), [](std::uint64_t r) { return r != 0; }))
+    return fail(errc::invalid, "a reserved field of the options is not 0");
+  return {};
+}
+
 status collect(nvm_pool* pool, const nvm_gc_options& options, nvm_gc_report& report) noexcept try {
   if (pool == nullptr) return fail(errc::invalid, "the pool is NULL");
   if (status s = pool->file->usable(); !s) return s;
@@ -395,6 +404,8 @@ status collect(nvm_pool* pool, const nvm_gc_options& options, nvm_gc_report& rep
   if (status s = medium_is_whole(pool); !s) return s;
   const std::unique_lock one_at_a_time{pool->collecting, std::try_to_lock};
   if (!one_at_a_time) return fail(errc::busy, "%s: another collection runs", pool->file->path());
+  if (status s = admit(pool, options); !s) return s;
+  if (options.beside != 0) return if_intact(pool, collect_beside(pool, options, report));
   std::unique_lock<std::mutex> resting;
   if (pool->references != nullptr) resting = pool->references->hold_thread();
   return if_intact(pool, collection{pool, options, report}.run());

@@ -189,9 +189,7 @@ void beside_collection::mark_roots() {
 // False: what was told is lost.
 bool beside_collection::mark_told() {
   if (who_ == with::nobody) return true;
-  const std::uint64_t since = host_.now_ns();
   const bool whole = watch_.take(told_, taken_);
-  sums_.pause_ns = std::max(sums_.pause_ns, host_.now_ns() - since);
   // What is told before all tell is nobody's.
   if (phase_ == phase::beginning) return true;
   if (!whole) return false;

@@ -1,4 +1,4 @@
-// F: a collector of one store beside transactions, which marks from its root and then frees.
+// F: a collector of one store, or of a pool, beside transactions, which marks from its root and then frees.
 #include "zoo.hpp"
 
 namespace nvm::zoo {
@@ -90,6 +90,53 @@ subject f114(twin t) {
   });
 }
 
+// An object, and two words of which one leads to it.
+struct moved {
+  struct alignas(64) word {
+    uint64_t value;
+  };
+  word from, to;  // 0: leads nowhere
+  word allocated;
+};
+
+// A pointer moves from a word that the collector has not read to one that it has.
+subject f117(twin t) {
+  const auto set = [](machine& m, moved::word& w, uint64_t value, const char* label) {
+    w.value = value;
+    persist(m.media(), &w, 8, edge{label});
+  };
+  const auto run = [t, set](machine& m, moved& x) {
+    bool marked = x.to.value != 0;
+    set(m, x.to, 1, "zoo/F117 moved");
+    set(m, x.from, 0, "zoo/F117 unlinked");
+    // Who moved it tells where its new pointers lead.
+    if (!is_buggy(t)) marked = true;
+    marked = marked || x.from.value != 0;
+    if (!marked) set(m, x.allocated, 0, "zoo/F117 freed");
+    m.promise();
+  };
+  subject s = on<moved>("F117", run, [](const moved& x, const window&) {
+    const bool reached = x.from.value != 0 || x.to.value != 0;
+    return reached && x.allocated.value == 0 ? fault("a word leads to an object that is free") : pass();
+  });
+  auto& start = *reinterpret_cast<moved*>(s.image.data());
+  start.from.value = start.allocated.value = 1;
+  return s;
+}
+
+// A transaction was open before the collector began to listen, and links what it alone knows.
+subject f118(twin t) {
+  return on_rooted("F118", [t](machine& m, rooted& x) {
+    uint64_t marked = x.root.value;
+    begin_change(m, x, 1);
+    store(m, x.kept, 0, "zoo/F118 committed");
+    // The collector waits for all that were open, and then marks.
+    if (!is_buggy(t)) marked = x.root.value;
+    store(m, x.allocated[1 - marked], 0, "zoo/F118 freed");
+    m.promise();
+  });
+}
+
 }  // namespace
 
 std::span<const entry> collection_entries() {
@@ -97,6 +144,8 @@ std::span<const entry> collection_entries() {
       {.number = 112, .title = "garbage is freed by marks that saw what a transaction rolls back", .make = f112},
       {.number = 113, .title = "garbage is freed by marks from before a store was attached", .make = f113},
       {.number = 114, .title = "garbage is freed whose place has another object by now", .make = f114},
+      {.number = 117, .title = "a mark is missed by a pointer that moves", .make = f117},
+      {.number = 118, .title = "marks of a snapshot that an open transaction tells nothing of", .make = f118},
   };
   return all;
 }
