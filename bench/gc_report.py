@@ -1,5 +1,5 @@
-"""The document of collection: marking beside libgc, lists that die, a year of kills, and what counting references costs a
-commit. Used by report.py."""
+"""The document of collection: marking beside libgc, lists that die, a year of kills, collections beside transactions and
+of object stores, and what counting references costs a commit. Used by report.py."""
 
 import json
 import statistics
@@ -67,6 +67,92 @@ def year(benchmarks):
             ] + table(["", "kills", "seconds", "transactions", "objects made", "pages in use at most", "traces", "freed by traces", "full"], rows)
 
 
+def micros(ns, key):
+    return number(ns[key] / 1e3, 1)
+
+
+def named(benchmarks, prefix):
+    return [(b["name"], b, b["parameters"]) for b in benchmarks if b["name"].startswith(prefix)]
+
+
+def beside(benchmarks):
+    rows = []
+    for _, b, p in named(benchmarks, "beside-"):
+        rows.append([str(b["threads"]), f"{p['processor_percent']} %", f"{p['objects']:,}", spread(p["without_ops_s"]),
+                     spread(p["share"], 2), micros(p["without_ns"], "p99.9"), micros(p["beside_ns"], "p99.9"),
+                     micros(p["without_ns"], "max"), micros(p["beside_ns"], "max"), number(p["pause_ns"] / 1e3, 1),
+                     number(p["collections"]), number(p["freed_objects"])])
+    if not rows:
+        return []
+    return ["## Beside transactions", "",
+            "Threads replace objects and leak one of ten, first alone, then while one more thread calls `nvm_gc()` with `beside` again and "
+            "again, with so much of a processor at most. Transactions a second, and the share of them that is left; the time of one, "
+            "microseconds; hold-up: the longest time for which the collection may have kept the end of a transaction waiting. The rest of "
+            "the longest transactions is what the machine does besides: where there are no more processors than threads, they share.", ""
+            ] + table(["threads", "collector", "objects", "transactions/s without", "beside, times", "p99.9 µs without", "beside",
+                       "longest µs without", "beside", "hold-up µs", "collections", "freed"], rows)
+
+
+def leaks(benchmarks):
+    rows = []
+    for name, _, p in named(benchmarks, "stores-leak-"):
+        rows.append([name.removeprefix("stores-leak-"), number(p["stores"]), number(p["replaced"]), number(p["seconds"], 1),
+                     number(p["used_times_live_at_most"], 2), number(p["pages_times_live_at_most"], 2),
+                     number(p["used_times_live_at_end"], 2), number(p["local"]["finished"]), number(p["detached"]["finished"]),
+                     number(p["local"]["freed_objects"] + p["detached"]["freed_objects"])])
+    if not rows:
+        return []
+    return ["## Object stores: a service that leaks", "",
+            "Stores of 1 MiB, one after the other taken up; objects are replaced, and one of ten leaks. What objects and pages take, by "
+            "what lives. `local-15`: collected when a store has grown by 15 % in place of 50.", ""
+            ] + table(["collected", "stores", "replaced", "seconds", "objects at most", "pages at most", "objects at the end", "local",
+                       "detached", "freed"], rows)
+
+
+def pauses(benchmarks):
+    rows = []
+    for _, _, p in named(benchmarks, "stores-pause"):
+        for what, ns in (("without", p["without_ns"]), ("during", p["during_ns"])):
+            rows.append([f"{p['megabytes']} MiB", what, number(ns["samples"])] +
+                        [micros(ns, key) for key in ("p50", "p99", "p99.9", "max")])
+    if not rows:
+        return []
+    return ["## Object stores: allocations beside a local collection", "",
+            "The time of an allocation in a store, microseconds, while none runs and while it is collected by the threads that allocate.", ""
+            ] + table(["store", "collection", "samples", "p50 µs", "p99 µs", "p99.9 µs", "longest µs"], rows)
+
+
+def scans(benchmarks):
+    rows = []
+    for _, b, p in named(benchmarks, "stores-scan-"):
+        ns = {s["name"]: s["wall_ns"]["median"] for s in b["systems"]}
+        times_of = {r["peer"]: r["wall"]["median"] for r in b["ratios"]}
+        row = [f"{p['objects']:,}", number(ns["words"], 3)]
+        for peer in ("hash", "binary search", "sorted sets, one round", "the structure itself"):
+            row.append(f"{number(ns[peer], 2)} ({number(times_of[peer], 1)} x)" if peer in ns else "")
+        rows.append(row)
+    if not rows:
+        return []
+    return ["## Object stores: Fast Scan", "",
+            "All garbage of a store of which one object in ten is garbage, nanoseconds an object: allocation words without mark words, beside "
+            "looking up each allocated object in the set of reachable ones, and the paper's round over two sorted sets, with how many times "
+            "as long they take.", ""] + table(["objects", "words", "hash", "binary search", "sorted sets, one round", "the list itself"], rows)
+
+
+def shares(benchmarks):
+    rows = []
+    for _, _, p in named(benchmarks, "stores-share"):
+        for what, ns in (("without", p["attach_without_ns"]), ("beside", p["attach_beside_ns"])):
+            rows.append([number(p["stores"]), what, f"{p['share_of_a_processor'] * 100:.2f} %" if what == "beside" else "",
+                         micros(p["detached"], "longest_ns") if what == "beside" else ""] +
+                        [micros(ns, key) for key in ("p50", "p99.9", "max")])
+    if not rows:
+        return []
+    return ["## Object stores: the thread for detached ones", "",
+            "What it takes of a processor while there is garbage, its longest slice, and the time of an attach without it and beside it.", ""
+            ] + table(["stores", "thread", "of a processor", "longest slice µs", "attach p50 µs", "p99.9 µs", "longest µs"], rows)
+
+
 def times(counted, plain):
     ratios = [a / b for a, b in zip(counted["cpu_ns"]["sample"], plain["cpu_ns"]["sample"])]
     return f"{statistics.median(ratios):.2f} ({min(ratios):.2f} to {max(ratios):.2f})"
@@ -106,7 +192,7 @@ def write(results_directory, out):
     if report is None:
         return []
     lines = ["# Collection", ""] + machine_lines(report, "./dev bench gc")
-    for part in (marking, dying, year, counting):
+    for part in (marking, beside, dying, year, leaks, pauses, scans, shares, counting):
         lines += part(report["benchmarks"])
     out.mkdir(parents=True, exist_ok=True)
     (out / "gc.md").write_text("\n".join(lines).rstrip() + "\n")

@@ -15,6 +15,7 @@ int main(int argc, char** argv) {
         r.attempt([&] { measure_dying(r, o); });
         r.attempt([&] { measure_year(r, o); });
         r.attempt([&] { measure_store_garbage(r, o); });
+        r.attempt([&] { measure_beside(r, o); });
 #endif
       });
 }

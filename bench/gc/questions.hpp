@@ -18,5 +18,6 @@ void measure_marking(runner& r, const options& o);        // marking.cpp
 void measure_dying(runner& r, const options& o);          // dying.cpp
 void measure_year(runner& r, const options& o);           // year.cpp
 void measure_store_garbage(runner& r, const options& o);  // store_garbage.cpp
+void measure_beside(runner& r, const options& o);         // beside.cpp
 
 }  // namespace nvm::bench
