@@ -101,6 +101,7 @@ class Store(PoolTest):
             facts = self.answer("store", "stat", path, "robot")
             self.assertEqual((facts["object_count"], facts["garbage_count"], facts["garbage_bytes"]), (5, 3, 3 * 32))
             self.assertNotIn("garbage_count", self.answer("store", "stat", path, "empty"))
+            self.answer("kv", "put", path, "apple", "17", "--in", "robot", "--store", "prices")
             looked = self.answer("store", "gc", path, "robot", "--dry-run", expect=NEGATIVE)
             self.assertEqual((looked["garbage_count"], looked["freed_count"], looked["dry_run"]), (3, 0, True))
             freed = self.answer("store", "gc", path, "--all")
@@ -109,6 +110,7 @@ class Store(PoolTest):
             self.assertEqual([s["name"] for s in freed["stores"]], ["empty", "robot"])
             self.assertIn("no root", freed["stores"][0]["left_alone"])
             self.assertIn("0 garbage", run("store", "gc", path, "robot").stdout)
+            self.assertEqual(self.answer("kv", "get", path, "apple", "--in", "robot", "--store", "prices")["value"], "17")
             self.assertIn("NVM_E_INVALID", run("store", "gc", path, "empty").stderr)
             self.assertEqual(run("check", path).returncode, GOOD)
         for arguments in ((path,), (path, "robot", "--all")):
