@@ -31,10 +31,10 @@
  * it, or the thread ends.
  *
  * Lost pages.  Where the system cannot give a page of a pool's file any more (the file was cut off, its device or
- * memory has lost it), a call of the library that touches it is no SIGBUS: the pool fails for good, and the call is
- * NVM_E_IO, or NVM_E_IN_DOUBT for a commit that was ordered, with the file, the offset and the cause.  A load or store
- * of the program itself is SIGBUS, after a sentence on stderr.  The library has a handler for that signal from the
- * first pool on; it hands what is not its own to the one before it.  A handler that is installed later must do
+ * memory has lost it), a call of the library that touches it ends in no SIGBUS: the pool fails for good, and the call
+ * fails with NVM_E_IO (NVM_E_IN_DOUBT: a commit that was ordered) and names file, offset and cause.  A load or store of
+ * the program itself ends in SIGBUS, after a sentence on stderr.  The library has a handler for that signal from the
+ * first pool on; it hands faults outside of pools to the handler before it.  A handler that is installed later must do
  * likewise, and threads that use pools must not block SIGBUS.
  *
  * Two faces.  Announced stores (nvm_tx_begin(), here) and barriers (nvm_stm_run(), nvm/stm.h) are two kinds of
@@ -108,21 +108,21 @@ NVM_API int nvm_fail(int code, const char *sentence);
 /* Symbolic name of a code, "NVM_E_CORRUPT"; "NVM_E_?" for an unknown one.  Static storage. */
 NVM_API const char *nvm_error_name(int code);
 
-/* Misuse: a mistake of the program in a place that has no way to hand an error on, as the assignment to a durable field
+/* Misuse: a mistake of the program in a place that can hand no error on, such as the assignment to a durable field
  * (nvm::p of nvm/nvm.hpp) outside of a transaction.  Without a handler the library prints the message, the address, its
- * pool and where in the program it was, and calls abort(); the next open finds the pool without what was wrong. */
+ * pool and the place in the program, and calls abort(); the next open finds the pool without the wrong store. */
 typedef struct nvm_misuse {
   int code;            /* enum nvm_error; nvm_errno() has it, too */
   const char *message; /* a sentence; nvm_errormsg() has it, too */
-  const void *address; /* that was to be stored to */
-  NVM_POOL *pool;      /* that holds the address; NULL: none that is open */
+  const void *address; /* where the program wanted to store */
+  NVM_POOL *pool;      /* the open pool that holds the address; NULL: none does */
   const void *caller;  /* the code that called the library; `addr2line` makes a line of it */
 } nvm_misuse;
 typedef void (*nvm_misuse_handler)(const nvm_misuse *misuse, void *argument);
-/* Sets the handler of the whole process, which replaces message and abort(); NULL: these again.  It is called in the
- * thread that made the mistake, and its arguments are valid during the call.  It may end the process, leave by longjmp
- * or an exception of C++, or return: then the store is left out.  Any thread may set it at any time; a mistake that is
- * made meanwhile may still meet the earlier handler. */
+/* Sets the handler of the whole process, which replaces message and abort(); NULL brings them back.  It is called in
+ * the thread that made the mistake, and its arguments are valid during the call.  It may end the process, leave by
+ * longjmp or an exception of C++, or return: then the store is left out.  Any thread may set it at any time; a mistake
+ * that is made meanwhile may still meet the earlier handler. */
 NVM_API void nvm_set_misuse_handler(nvm_misuse_handler handler, void *argument);
 
 /* ---- pools ------------------------------------------------------------------------------------------------------- */
@@ -156,13 +156,13 @@ enum nvm_engine {
   NVM_ENGINE_MNEMOSYNE_UNDO = 4,
   /* Log-structured (LSNVMM): the log is the only copy of the data, a commit appends to it with one fence, cleaners
    * compact it.  Addresses of objects are virtual and never change; pages of them are built in volatile memory when
-   * they are touched.  Announced stores and barriers.  On ssd a commit is an append and an fdatasync, shared by
-   * all who wait, and is durable when it returns.  No lock-free structures in its pools. */
+   * they are touched.  Announced stores and barriers.  On ssd a commit is an append and an fdatasync, shared by all
+   * threads that wait, and is durable when it returns.  No lock-free structures in its pools. */
   NVM_ENGINE_LOG = 5
 };
 
 /* How an engine with virtual addresses (NVM_ENGINE_LOG) finds the bytes of an address: LSNVMM, section 3.2.  The first
- * is ours, the others the five steps of the paper, each with what the ones before have. */
+ * is ours; the others are the five steps of the paper, each with all that the steps before it have. */
 enum nvm_mapping {
   NVM_MAPPING_LEAVES = 0,       /* a small sorted array for each partition of the addresses */
   NVM_MAPPING_BASE = 1,         /* one skip list for 4 GiB, readers under its lock */
@@ -173,7 +173,7 @@ enum nvm_mapping {
 };
 
 /* How a record of the redo engine proves that it is whole (HEAPO, section II-B): by a checksum or by a mark.  A log of
- * the mnemosyne engines proves in the same two ways where it ends, with a bit in each word in place of the checksum. */
+ * the mnemosyne engines proves its end in the same two ways; a bit in each word stands in place of the checksum. */
 enum nvm_validation {
   NVM_VALIDATION_CHECKSUM = 0,   /* one fence for a commit */
   NVM_VALIDATION_COMMIT_MARK = 1 /* a mark, written after a fence of its own: two fences */
@@ -207,7 +207,7 @@ enum nvm_types {
  * describes, which are named; or its pointers assume eight addresses already, all of which are taken. */
 enum nvm_relocation {
   /* At open, in parallel, for good: the pool then prefers its new address.  Reads every object, writes every pointer
-   * once, those of packed types through the log.  Opened read-only, a private copy in memory. */
+   * once, those of packed types through the log.  Opened read-only: in a private copy in memory. */
   NVM_RELOCATE_EAGER = 0,
   /* On shm: opens at once; each page is put right before a thread sees it, the rest in the background.  Closed before,
    * the next open goes on.  On other media, or where system or pool do not allow it, as EAGER (docs/design/026). */
@@ -222,12 +222,12 @@ enum nvm_relocation {
 enum nvm_collect {
   NVM_COLLECT_OFF = 0,
   NVM_COLLECT_AT_REST = 1,   /* at open, at close, in nvm_settle() and nvm_gc() */
-  NVM_COLLECT_BACKGROUND = 2 /* and by a thread: a pointer is good in the transaction that read it, or while held */
+  NVM_COLLECT_BACKGROUND = 2 /* also by a thread: a pointer is good in the transaction that read it, or while held */
 };
 
-/* What objects are whose type nobody describes, for what follows pointers: relocation, collection. */
+/* What relocation and collection take objects for whose type neither the pool nor the program describes. */
 enum nvm_untyped {
-  NVM_UNTYPED_REFUSE = 0, /* unknown: a pool that has some is not moved or collected; or as an earlier open has said */
+  NVM_UNTYPED_REFUSE = 0, /* unknown: a pool that has some is not moved or collected; BYTES of an earlier open stays */
   NVM_UNTYPED_BYTES = 1   /* bytes: the program says that no pointer is in them; for good */
 };
 
@@ -263,7 +263,7 @@ typedef struct nvm_pool_options {
   uint32_t cleaners;       /* NVM_ENGINE_LOG: threads that compact the log; 0: one; not stored in the pool */
   uint32_t log_flags;      /* enum nvm_log_flags; NVM_ENGINE_LOG; not stored in the pool */
   uint32_t home_mib;       /* NVM_ENGINE_LOG: MiB of memory for home pages at most; 0: half of the machine's */
-  uint32_t accept_copy;    /* 1: also a copy of a pool that was in use, torn perhaps; else NVM_E_COPY: docs/care.md */
+  uint32_t accept_copy;    /* 1: opens a copy of a pool in use, too, which may be torn; 0: NVM_E_COPY (docs/care.md) */
   uint32_t relocation;     /* enum nvm_relocation; not stored in the pool */
   uint32_t collect;        /* enum nvm_collect; not stored in the pool */
   uint32_t untyped;        /* enum nvm_untyped; kept in the pool */
@@ -332,22 +332,22 @@ NVM_API int nvm_tx_begin(NVM_POOL *pool);
  *                   it and looked.
  *   any other code  Everything was rolled back.  NVM_E_MUST_ABORT: after an earlier failure in the transaction, whose
  *                   sentence is in nvm_errormsg() and whose code is nvm_tx_cause().  NVM_E_IO: the pool had failed
- *                   before the commit was ordered, as every pool has where a commit is in doubt.  Also NVM_E_LOG_FULL,
+ *                   before the commit was ordered; a commit in doubt is such a failure.  Also NVM_E_LOG_FULL,
  *                   NVM_E_NO_MEMORY. */
 NVM_API int nvm_tx_commit(NVM_POOL *pool);
 /* As commit, but on ssd returns as soon as the commit is ordered: 0, and nvm_wait() waits for *lsn.  The program may
- * release its locks; it waits before it acts on the result outside of the pool.  *lsn 0: there is nothing to wait for,
- * as on direct media, where the call is the same as commit, after a transaction that changed nothing, and at an inner
- * level.  On -1 everything was rolled back, and *lsn is NVM_LSN_NONE, which nvm_wait() refuses. */
+ * release its locks; it waits before it acts on the result outside of the pool.  *lsn 0: there is nothing to wait for:
+ * at an inner level, after a transaction that changed nothing, and on direct media, where the call is the same as
+ * commit.  On -1 everything was rolled back, and *lsn is NVM_LSN_NONE, which nvm_wait() refuses. */
 NVM_API int nvm_tx_commit_async(NVM_POOL *pool, uint64_t *lsn);
 #define NVM_LSN_NONE UINT64_MAX
 /* Waits until everything up to lsn, which an nvm_tx_commit_async() of this process returned, is durable.  -1: it may
- * not be (NVM_E_IN_DOUBT, as for nvm_tx_commit()), or lsn is 0 and the pool has failed (NVM_E_IO). */
+ * not be durable (NVM_E_IN_DOUBT, as for nvm_tx_commit()), or lsn is 0 and the pool has failed (NVM_E_IO). */
 NVM_API int nvm_wait(NVM_POOL *pool, uint64_t lsn);
 /* Code of the first failure in the transaction that this thread has open in the pool, after which only abort is
- * possible; NVM_OK: it may commit.  A barrier transaction (nvm/stm.h) counts too; NULL means that one, whatever its
- * pool.  Without an open transaction: nvm_errno() of this thread's last failed call, or for NVM_E_MUST_ABORT the code
- * of its cause. */
+ * possible; NVM_OK: it may commit.  A barrier transaction (nvm/stm.h) counts too; NULL asks about that one, whatever
+ * its pool.  Without an open transaction: nvm_errno() of this thread's last failed call, or for NVM_E_MUST_ABORT the
+ * code of its cause. */
 NVM_API int nvm_tx_cause(NVM_POOL *pool);
 /* Rolls the innermost level back: its stores, allocations and frees never happened. */
 NVM_API int nvm_tx_abort(NVM_POOL *pool);
@@ -387,8 +387,8 @@ typedef struct nvm_range {
 } nvm_range;
 /* The same for several ranges at once: one fence for all of them. */
 NVM_API int nvm_tx_log_many(const nvm_range *ranges, size_t count);
-/* As nvm_tx_log(), for code that cannot hand an error on (the assignments of nvm::p).  0: store; -1: do not.  After any
- * failure inside a transaction that allows only abort; a failure outside of one is misuse (nvm_set_misuse_handler). */
+/* As nvm_tx_log(), for code that cannot hand an error on (the assignments of nvm::p).  0: store; -1: do not.  A failure
+ * inside a transaction leaves it only abort; a failure outside of one is misuse (nvm_set_misuse_handler). */
 NVM_API int nvm_tx_log_or_fail(const void *p, size_t n);
 
 /* What has become of a transaction.  Each one that ends gives its hooks either ABORT alone, or ORDERED and then, once,
@@ -404,13 +404,13 @@ enum nvm_tx_event {
   NVM_TX_ON_ORDERED = 3,
   NVM_TX_ON_IN_DOUBT = 4 /* ordered, and the sync failed: NVM_E_IN_DOUBT; see nvm_tx_commit() */
 };
-/* A hook runs in the thread that ends the transaction, before its call returns.  The exception are COMMIT and IN_DOUBT
- * of an nvm_tx_commit_async() that returns before the commit is durable.  They run when the outcome is known, in the
- * first call on the pool that returns after that, of any thread that has no transaction open there: nvm_wait(),
- * nvm_tx_commit(), nvm_tx_commit_async(), a barrier commit (nvm/stm.h), or nvm_pool_close(), which waits for all of
- * them.  So a hook of an asynchronous commit must not take a lock that a thread holds around such a call.  Of two
- * threads that are in such calls, one may return while the other still runs the hooks.  A process that ends without
- * closing its pools runs none of them. */
+/* A hook runs in the thread that ends the transaction, before that thread's call returns.  The exceptions are COMMIT
+ * and IN_DOUBT of an nvm_tx_commit_async() that returns before the commit is durable.  They run when the outcome is
+ * known, in the first call on the pool that returns after that, of any thread that has no transaction open there:
+ * nvm_wait(), nvm_tx_commit(), nvm_tx_commit_async(), a barrier commit (nvm/stm.h), or nvm_pool_close(), which waits
+ * for all of them.  So a hook of an asynchronous commit must not take a lock that a thread holds around such a call.
+ * Of two threads that are in such calls, one may return while the other still runs the hooks.  A process that ends
+ * without closing its pools runs none of them. */
 typedef void (*nvm_tx_hook)(NVM_POOL *pool, enum nvm_tx_event event, void *argument);
 NVM_API int nvm_tx_on(NVM_POOL *pool, enum nvm_tx_event event, nvm_tx_hook hook, void *argument);
 
@@ -531,7 +531,7 @@ typedef struct nvm_field_info {
 } nvm_field_info;
 typedef struct nvm_type_info {
   uint32_t id;           /* NVM_TYPE_ID(name) */
-  uint32_t canonical_id; /* differs from id where this is another name of a type; all else is then that type's */
+  uint32_t canonical_id; /* differs from id where this is another name of a type; all other members are that type's */
   const char *name;
   uint64_t size; /* an object that is larger holds an array of the type, or ends with a flexible array */
   uint64_t fingerprint;
@@ -623,7 +623,7 @@ typedef struct nvm_pool_info {
   uint32_t validation;  /* enum nvm_validation */
   uint64_t home;        /* address of objects with virtual addresses (NVM_ENGINE_LOG); 0: objects are in the file */
   uint64_t home_bytes;
-  uint64_t untyped; /* enum nvm_untyped: what the pool says of objects whose type nobody describes */
+  uint64_t untyped; /* enum nvm_untyped: what the pool takes objects for whose type is described nowhere */
   uint64_t copied;  /* 1: a copy of a pool that was in use or whose owner had died: opening it is refused, NVM_E_COPY */
   /* Addresses that stored pointers may assume, the preferred one first: several while a relocation is not finished. */
   uint64_t base_count;
@@ -631,20 +631,20 @@ typedef struct nvm_pool_info {
 } nvm_pool_info;
 /* A stored pointer that leads into no address range of its pool. */
 typedef struct nvm_foreign_pointer {
-  const void *object; /* which has it */
+  const void *object; /* the object that has it */
   uint64_t offset;    /* of the pointer in the object */
   uint64_t value;
   uint64_t type; /* of the object */
 } nvm_foreign_pointer;
 
-/* What the relocation by this open has done, and has done since if it is lazy; all zero if there was none. */
+/* What the relocation of this open has done until now; all zero if there was none. */
 typedef struct nvm_relocation_report {
   uint64_t from;     /* address that the pool preferred before */
   uint64_t bases;    /* addresses that its pointers could assume, the new one among them */
-  uint64_t objects;  /* looked at */
-  uint64_t pointers; /* of these, not null */
-  uint64_t moved;    /* of these */
-  uint64_t foreign;  /* of these: left as they were */
+  uint64_t objects;  /* objects looked at */
+  uint64_t pointers; /* pointers in them that are not null */
+  uint64_t moved;    /* pointers that were rewritten */
+  uint64_t foreign;  /* pointers that lead into none of the addresses, left as they were */
   uint64_t duration_ns;
   uint64_t pages_left;                  /* NVM_RELOCATE_LAZY: not looked at yet */
   nvm_foreign_pointer first_foreign[8]; /* the first of these, by address; NVM_RELOCATE_LAZY: as they were met */
@@ -668,7 +668,7 @@ typedef struct nvm_check_summary {
   uint64_t structure_nodes;       /* allocated in them before anything is recovered */
   /* Whose entry in the page map is damaged: with free, run, extent, log and structure pages these are all pages. */
   uint64_t damaged_pages;
-  uint64_t reclaimed_pages; /* of structures or of the log, left by a crash without owner; the next use frees them */
+  uint64_t reclaimed_pages; /* of structures or of the log, left without owner by a crash; the next use frees them */
   /* Of a pool without findings whose objects lie in place (no pool of NVM_ENGINE_LOG), by the fields that its types
    * describe: objects that the root does not lead to (nvm/gc.h), 0 also where it leads to types that nobody describes;
    * pointers in reachable objects that lead into the pool and to no object, and those that lead elsewhere. */
@@ -676,14 +676,14 @@ typedef struct nvm_check_summary {
   uint64_t reserved[1];
 } nvm_check_summary;
 NVM_API int64_t nvm_pool_check(const char *path, nvm_check_report report, void *argument, nvm_check_summary *summary);
-/* The same, telling how far it is.  Zero-initialise, then set what matters. */
+/* As nvm_pool_check(), with reports of progress.  Zero-initialise, then set what matters. */
 typedef struct nvm_check_options {
   nvm_check_report report; /* NULL: findings are counted only */
   /* Called by the checking thread at the start, now and then, and at the end with done == total; `done` never falls. */
   void (*progress)(uint64_t done, uint64_t total, void *argument);
-  void *argument;       /* of all three */
+  void *argument;       /* handed to all three functions */
   uint64_t accept_copy; /* 1: a copy of a pool in use is checked too, as in nvm_pool_options */
-  /* Told what is no finding: each pointer that leads to no object, with its object, field and type; offset is that of
+  /* Gets what is no finding: each pointer that leads to no object, with its object, field and type; offset is that of
    * the object.  NULL: such pointers are counted only. */
   nvm_check_report note;
   uint64_t reserved[3]; /* zero */

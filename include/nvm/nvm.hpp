@@ -37,7 +37,7 @@ class [[nodiscard]] outcome {
   explicit outcome(int code) noexcept : code_{code} {}
   explicit operator bool() const noexcept { return code_ == NVM_OK; }
   int code() const noexcept { return code_; }
-  // Neither durable for certain nor rolled back.
+  // True: not rolled back, and perhaps not durable.
   bool in_doubt() const noexcept { return code_ == NVM_E_IN_DOUBT; }
 
  private:
@@ -132,7 +132,7 @@ constexpr void check_verdict() noexcept {
 }
 inline outcome verdict_of(bool wanted) noexcept { return wanted ? outcome{} : outcome{NVM_E_MUST_ABORT}; }
 inline outcome verdict_of(outcome o) noexcept { return o; }
-// What the body answered becomes this thread's failure, unless it is that already.
+// The body's answer becomes this thread's failure, unless it is that already.
 inline outcome refused(outcome wanted) noexcept {
   if (wanted.code() == NVM_E_MUST_ABORT || nvm_errno() != wanted.code()) {
     (void)nvm_fail(wanted.code(), "the body of the transaction returned false");
@@ -340,9 +340,9 @@ class pointer_field {
 
 }  // namespace detail
 
-// A reference in a durable object, and its type map says so (NVM_PTR): where the pool counts references
-// (nvm_pool_options.collect), its object lives as long as there is one.  p<T *> is counted as well; a ref says that
-// this is what it is for, and does no arithmetic.
+// A reference in a durable object, of which type maps say NVM_PTR: where the pool counts references
+// (nvm_pool_options.collect), an object lives as long as there is one.  A p<T *> is counted as well; a ref names that
+// purpose, and does no arithmetic.
 template <class T>
 class ref : public detail::pointer_field<T> {
  public:
@@ -356,7 +356,7 @@ class ref : public detail::pointer_field<T> {
   }
 };
 
-// A weak pointer in a durable object, and its type map says so (NVM_WEAK_PTR): it keeps nothing alive, and becomes null
+// A weak pointer in a durable object, of which type maps say NVM_WEAK_PTR: it keeps nothing alive, and becomes null
 // before the memory of the object can become anything else.  nvm::lock() (gc.hpp) asks whether its object lives.
 template <class T>
 class weak : public detail::pointer_field<T> {
@@ -371,8 +371,8 @@ class weak : public detail::pointer_field<T> {
   }
 };
 
-// Constructs a T in the pool's open transaction, at a multiple of alignof(T); null: no room.  A constructor that throws
-// gives it back.  A T whose memory is elsewhere, std::string say, does not compile: pool_type.hpp.
+// Constructs a T in the pool's open transaction, at a multiple of alignof(T); null: no room.  If the constructor
+// throws, the memory is freed.  A T whose memory is elsewhere, std::string say, does not compile: pool_type.hpp.
 template <class T, class... Arguments>
 [[nodiscard]] T *make(NVM_POOL *pool, std::uint32_t type_id, Arguments &&...arguments) {
   detail::must_lie_in_pool<T>();

@@ -1,4 +1,4 @@
-// The pool's memory as an operation of a key-value store sees it: by places, through the transaction it runs in.
+// The pool's memory as an operation of a key-value store sees it: by places, through the operation's transaction.
 //
 // Nothing that is read is believed: a place is checked before it is followed.  Calls to the transaction may not return
 // (a conflict runs the operation again), so nothing here owns anything.
@@ -35,7 +35,7 @@ class home_of_stores {
     if (in_one) known_[page % known_.size()].store(page, std::memory_order_relaxed);
     return true;
   }
-  // ask(about, store, place, bytes) says it of any place.
+  // ask(about, store, place, bytes) tells of any place whether the store has it.
   using asker = bool (*)(void* about, open_store& store, std::uint64_t place, std::uint64_t bytes);
   void ask_by(asker ask, void* about) noexcept {
     asks_ = ask;
@@ -56,7 +56,7 @@ struct pool_bytes {
   std::uint64_t first = 0;              // place of the first data page
   std::atomic<std::uint64_t> limit{0};  // end of the data as last seen: it only grows
   std::uint64_t (*limit_now)(NVM_POOL*) = nullptr;
-  // More than one object can have, as last seen: addresses may be many times the pool.
+  // More bytes than one object can have, as last seen: addresses may be many times the pool.
   std::atomic<std::uint64_t> bytes_max{0};
   std::uint64_t (*bytes_max_now)(NVM_POOL*) = nullptr;
   // More objects than the pool's pages have room for: a walk that meets so many goes round.
@@ -117,7 +117,7 @@ class access {
   }
   void read(void* to, const void* from, std::size_t n) const { nvm_stm_read(tx_, to, from, n); }
   void write(void* to, const void* from, std::size_t n) const { nvm_stm_write(tx_, to, from, n); }
-  // And a word after them.
+  // Writes `n` bytes and a word after them.
   void write_with_word(void* to, const void* from, std::size_t n, std::uint64_t last) const {
     api::write_with_word(tx_, to, from, n, last);
   }

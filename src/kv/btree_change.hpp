@@ -38,8 +38,9 @@ inline unsigned worthwhile(unsigned prefix, unsigned possible, const leaf_slot* 
   return prefix;
 }
 
-// Of a leaf that is split before the m-th of its entries and a new one, which lie in `numbers`, leaf_slots the new one:
-// those on the left stay in their slots, and the new one takes that of an entry that went.
+// The order word of the left half of a leaf that is split.  `numbers`: slots of its entries and of a new one
+// (leaf_slots), of which the first m stay on the left; they keep their slots, and the new one takes the slot of an
+// entry that went.
 [[nodiscard]] inline std::uint64_t order_on_the_left(const unsigned (&numbers)[leaf_slots + 1], unsigned m,
                                                      unsigned (&slots)[leaf_slots]) noexcept {
   unsigned used = 0;
@@ -182,7 +183,7 @@ inline std::uint64_t shorter_head(std::uint64_t head, unsigned prefix, unsigned 
 
 [[nodiscard]] inline status remove_separator(operation& op, path& p, int d, unsigned i, bool with_object, const key& k);
 
-// The node that step d leads to, has become small: one with a neighbour, or shares with it.
+// The node that step d leads to has become small: it merges with a neighbour, or shares with it.
 [[nodiscard]] inline status merge_inner(operation& op, path& p, int d, const key& k) {
   step& above = p.steps[d - 1];
   const unsigned left = above.index < above.m.count ? above.index : above.index - 1;

@@ -147,7 +147,7 @@ constexpr std::uint64_t length_of(std::uint64_t word) noexcept { return layout::
 
 enum class side { first, by_key, last };
 
-// From `place`, a node of `level`, or of any where that is tree_levels_max, down to a leaf.
+// Descends to a leaf from `place`, a node of `level`; tree_levels_max: a node of any level.
 [[nodiscard]] inline status descend_from(const operation& op, path& p, std::uint64_t place, unsigned level, side to,
                                          const key& k) {
   for (;;) {

@@ -71,12 +71,12 @@ status update(keyed::operation& op, keyed::key k, const edit_call& e, bool& foun
   if (status s = keyed::find(op, k, r); !s) return s;
   found = r.place != 0;
   if (!found) return {};
-  if (op.sums.on) k.take_hash(op.of.seed);  // of the sum that is looked at, and of the new one
+  if (op.sums.on) k.take_hash(op.of.seed);  // for the sum that is looked at, and for the new one
   const std::uint64_t room = std::max<std::uint64_t>(r.sizes.value, e.room_wanted);
   std::byte* before = keyed::scratch::of_thread().take(keyed::value_room(op, r));
   std::byte* after = keyed::scratch::of_thread().take(room + op.sums.bytes());
   if (before == nullptr || after == nullptr) return fail(errc::no_memory, "no volatile memory for a value");
-  // Whatever is made from a damaged value would get a sum that holds.
+  // A value that is made from a damaged one would get a sum that holds.
   if (status s = keyed::read_value(op, k, r, true, before); !s) return s;
   if (r.sizes.value != 0) std::memcpy(after, before, r.sizes.value);
   std::size_t bytes = r.sizes.value;
@@ -331,7 +331,7 @@ int nvm_kv_get_statistics(nvm_kv* kv, nvm_kv_statistics* out) {
   nvm::status s = keyed::usable(kv);
   if (s && out == nullptr) s = fail(errc::invalid, "the result is NULL");
   if (s && kv->regions != nullptr) return nvm::api::answer(keyed::statistics_of_regions(*kv, *out));
-  // Outside of the transaction, which a conflict leaves without an end.
+  // Outside of the transaction: a conflict leaves that without running destructors.
   keyed::inspection walk;
   if (s) {
     s = keyed::run_on(*kv, [&](keyed::operation& op) {

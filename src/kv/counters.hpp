@@ -17,7 +17,7 @@ class counters {
  public:
   explicit counters(layout::kv_stripe* stripes) noexcept : stripes_{stripes} {}
 
-  // What add() stores to: of bytes alone, and of all.
+  // The memory that add() stores to: the bytes alone, and all counters.
   [[nodiscard]] nvm_range place_of_bytes() const noexcept { return {&own().value_bytes, sizeof own().value_bytes}; }
   [[nodiscard]] nvm_range place() const noexcept { return {&own(), 3 * sizeof(std::uint64_t)}; }
   // Differences modulo 2^64.

@@ -139,7 +139,7 @@ int nvm_kv_scan(nvm_kv* kv, const nvm_kv_range* range, int (*visit)(const nvm_kv
   if (visit == nullptr) return api::report(fail(errc::invalid, "the function is NULL"));
   const keyed::outside their_function;
   if (!their_function) return api::report(fail(errc::invalid, "scans inside of scans are nested too deeply"));
-  // The thread's, since a conflict of a transaction around may leave this frame without its end.
+  // The thread's own, since a conflict of a transaction around may leave this frame without running destructors.
   using cursors = std::array<std::unique_ptr<nvm_kv_cursor>, keyed::scratch::levels_max>;
   thread_local std::unique_ptr<cursors> mine;
   if (mine == nullptr) mine.reset(new (std::nothrow) cursors);

@@ -9,7 +9,7 @@
 
 #include "kv/open_stores.hpp"
 
-// Entries copied a few at a time; what is between two fetches is the last key, or a position.
+// Entries copied a few at a time; between two fetches it keeps the last key, or a position.
 struct nvm_kv_cursor final : keyed::receiver {
   explicit nvm_kv_cursor(nvm_kv& of) noexcept : kv{of}, ordered{is_ordered(of.store.index)} {}
   ~nvm_kv_cursor() = default;
@@ -48,11 +48,11 @@ struct nvm_kv_cursor final : keyed::receiver {
   } catch (const std::bad_alloc&) {
     return nvm::fail(nvm::errc::no_memory, "no volatile memory for entries");
   }
-  // What the attempt that has committed passed over; a fetch may come to one again.
+  // Keeps what the attempt that has committed passed over; a fetch may come to the same record again.
   void keep_passed();
   // The end: 0, or -1 where something was passed over.
   int end() const;
-  // Whether the key comes after the one before it: a cursor that finds its place by keys would else go in circles.
+  // Whether the key comes after the one before it; otherwise a cursor that finds its place by keys would go in circles.
   [[nodiscard]] bool goes_on(std::string_view key) const noexcept {
     std::string_view before = last;
     if (!entries.empty()) {
@@ -90,5 +90,5 @@ struct nvm_kv_cursor final : keyed::receiver {
   std::vector<std::uint64_t> passed_now;  // places of damaged records of this attempt of a fetch
   std::vector<std::uint64_t> passed;      // of all before
   char why_now[256] = "";
-  char why[256] = "";  // about the first
+  char why[256] = "";  // message about the first of them
 };

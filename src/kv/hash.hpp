@@ -153,13 +153,13 @@ struct chain {
   }
 };
 
-// A record whose bits of the hash are those of a key that it has not: damaged, or not.
+// Tells whether a record is damaged that has the hash bits of the key and another key.
 [[nodiscard, gnu::cold]] status look_at(const operation& op, std::uint64_t place);
 
 struct found {
   home first;
   record r{};
-  std::uint64_t* slot = nullptr;  // that names the record
+  std::uint64_t* slot = nullptr;  // the word that names the record
   std::uint64_t* link = nullptr;  // word `meta` that names the overflow bucket of the slot; nullptr: it is the first
   bucket holder{};                // bucket of the slot
   bool is_last_entry = false;
@@ -184,7 +184,8 @@ struct found {
       bool equal = false;
       if (status s = read_if_equal(op, layout::place_of(word), k, out.r, equal); !s) return s;
       if (!equal) {
-        // The same 24 bits and another key: once in millions of entries, or what was once this key.
+        // The same 24 bits and another key: so it is once in millions of entries, or the record was this key's and is
+        // damaged.
         if (status s = look_at(op, layout::place_of(word)); !s) return s;
         continue;
       }
@@ -345,7 +346,7 @@ struct found {
   unsigned others = 0;
   for (const std::uint64_t word : f.holder.slots) others += word != 0;
   if (f.link != nullptr && others == 1) {
-    // The last entry of an overflow bucket, which goes with it.
+    // It was the last entry of an overflow bucket, which is freed with it.
     const std::uint64_t before = op.load(f.link);
     const std::uint64_t place = layout::place_of(before);
     op.store(f.link, layout::pack_place(layout::place_of(f.holder.meta), layout::more_of(before)));

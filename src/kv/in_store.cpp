@@ -1,7 +1,7 @@
 // The calls of nvm/store_kv.h: key-value stores that lie in an object store, with a registry for each that is attached.
 //
-// Lock order: registry, transactions.  The lock of object stores is taken before, and not held: who detaches shuts the
-// registry first.
+// Lock order: registry, transactions.  The lock of object stores is taken before, and not held: a thread that detaches
+// a store shuts the registry first.
 #include "nvm/store_kv.h"
 
 #include <memory>
@@ -25,7 +25,7 @@ status on_stores_in(nvm_store* store, const char* name, Call&& call) noexcept tr
   const auto contents =
       (*all)->contents_of(*store, [&](engines::store_side& side) { return std::make_shared<stores>(*store, side); });
   if (!contents) return contents.error();
-  // Held until then: a detach and some hundred others may let it go.
+  // Held until then: after a detach and some hundred others the registry may be freed.
   return call(static_cast<stores&>(**contents));
 } catch (const std::bad_alloc&) {
   return fail(errc::no_memory, "no volatile memory for a key-value store");

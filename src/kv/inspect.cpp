@@ -141,7 +141,7 @@ bool inspection::read_record(std::uint64_t place, const text* known, std::uint64
   const std::uint64_t bytes = with_value ? layout::record_bytes(sizes) + sum_bytes : 8 + sizes.key;
   // Sizes that cannot be are not worth the memory: the last bytes are looked for before all are read.
   std::byte last{};
-  const std::uint64_t bytes_max = std::min(room, from_->objects_max() * object_bytes_min);  // those of the pool
+  const std::uint64_t bytes_max = std::min(room, from_->objects_max() * object_bytes_min);  // of the pool's objects
   if (sizes.value > layout::kv_value_bytes_max || bytes > bytes_max || !from_->read(place + bytes - 1, &last, 1)) {
     return found_fault("the sizes of a record cannot be", place);
   }
@@ -355,7 +355,7 @@ void inspection::walk_inner(std::uint64_t place, unsigned level, range bounds, b
   fences_.resize(mark);
 }
 
-// Empty: the slot has not all of its key.
+// Empty: the slot does not have all of its key.
 std::string inspection::key_in(const layout::leaf_slot& slot, unsigned prefix, range bounds) const {
   const std::uint64_t count = btree::length_of(slot.record);
   if (count < prefix || count - prefix > sizeof slot.head) return {};
@@ -408,7 +408,7 @@ unsigned inspection::walk_red_black(std::uint64_t place, std::uint64_t parent, b
   if (!read(place, links, "a link of the tree leads out of the pool")) return 0;
   const bool red = (links.parent & 1) != 0;
   if ((links.parent & ~std::uint64_t{1}) != parent) {
-    // What has another parent may be met from there, too.
+    // A node with another parent may be met from that one, too.
     found_fault("a node of the tree has another parent", place);
     return 0;
   }

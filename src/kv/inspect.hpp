@@ -2,8 +2,9 @@
 // everything wrong is reported, with its place and, as far as it is known, its key.
 //
 // It ends: the numbers of a list fall, the nodes of trees lie in levels or name their parents, and no more objects are
-// looked at than the pool has room for.  It reads through byte_source, of a pool at rest or inside a transaction; in
-// the latter a conflict may leave it anywhere, so that it owns its memory outside of its frames and run() begins again.
+// looked at than the pool has room for.  It reads through byte_source, of a pool at rest or inside a transaction; a
+// conflict of that transaction may leave it anywhere, so it owns its memory outside of its frames, and run() begins
+// again.
 #pragma once
 
 #include <functional>
@@ -66,10 +67,10 @@ struct fault {
   bool has_key = false;
   std::string_view key{};  // as it stands there
 };
-// An entry that is; what it names is valid during the call.
+// An entry that was found; what it names is valid during the call.
 struct entry_found {
   std::string_view key;
-  std::string_view value;  // of a store without sums empty
+  std::string_view value;  // empty where the store has no sums
   std::uint64_t place;     // of its record
 };
 
@@ -85,8 +86,8 @@ class inspection {
   // Walks the store whose header is at that place.  An error: of stop_at_first(), or memory is short.
   [[nodiscard]] status run(byte_source& from, std::uint64_t header_place);
   [[nodiscard]] const figures& found() const noexcept { return found_; }
-  // The walks to come take a store whose header fails its check for one of that index, and with `believes` its entries
-  // for what they say, whatever their sums are.
+  // Later walks take a store whose header fails its check for one of that index.  `believes`: they take its entries for
+  // what they say, whatever their sums are.
   void take_for(kv_index index, bool believes) noexcept {
     taken_for_ = index;
     believes_ = believes;
@@ -95,14 +96,14 @@ class inspection {
   [[nodiscard]] const store_facts& facts() const noexcept { return facts_; }
   [[nodiscard]] bool header_holds() const noexcept { return header_holds_; }
 
-  // The record at `place`, whatever leads there: false, and told, if it does not hold.  Then key() and value() are its.
-  // `known`: its key as whatever leads there says; it counts where the record's own is damaged and the sum proves it.
-  // `room`: bytes that it can have.
+  // Reads the record at `place`; false, and a fault is told, if it does not hold.  Afterwards key() and value() are the
+  // record's.  `known`: its key by what leads there, which counts where the record's own is damaged and the sum proves
+  // it.  `room`: bytes that it can have.
   [[nodiscard]] bool read_record(std::uint64_t place, const std::string* known = nullptr,
                                  std::uint64_t room = ~std::uint64_t{0});
   [[nodiscard]] std::string_view key() const noexcept { return key_; }
   [[nodiscard]] std::string_view value() const noexcept { return value_; }
-  // To read single records of a store of these facts.
+  // Begins reading of single records of a store of these facts.
   void begin(byte_source& from, const store_facts& facts);
 
  private:

@@ -3,7 +3,7 @@
 //
 // Every structure here is the payload of an object of the pool, and names others by their *places*: bytes from the
 // pool's start, 0: none.  Payloads of more than 256 bytes begin 16 bytes after a line's start, where the object's own
-// header lies; what is padded to that says so.
+// header lies; a structure that is padded to that says so.
 #pragma once
 
 #include <bit>
@@ -52,7 +52,7 @@ constexpr std::uint64_t more_of(std::uint64_t word) noexcept { return word >> pl
 
 // ---- header -------------------------------------------------------------------------------------------------------
 // Counters are kept in stripes, a line each: threads that insert at the same time do not meet in one word.  A stripe
-// may be negative: who removes need not be who inserted.
+// may be negative: the thread that removes need not be the one that inserted.
 struct kv_stripe {
   std::uint64_t entries;
   std::uint64_t key_bytes;
@@ -85,7 +85,7 @@ static_assert(offsetof(kv_header, segments) == 1136);
 static_assert(std::is_trivially_copyable_v<kv_header> && std::has_unique_object_representations_v<kv_header>);
 
 // ---- record -------------------------------------------------------------------------------------------------------
-// sizes (8) | key, padded to 8 | value | from version 2 on a sum (8).  Of a list and a red-black tree the links come
+// sizes (8) | key, padded to 8 | value | from version 2 on a sum (8).  In a list and a red-black tree the links come
 // first in the same object. sizes: value bytes (32) | key bytes (16) | room for the value in units of 8 bytes, 65535:
 // no more than it has (16)
 struct record_sizes {
@@ -100,7 +100,7 @@ constexpr std::uint64_t record_value_at(std::uint64_t key_bytes) noexcept { retu
 constexpr std::uint64_t record_bytes(const record_sizes& s) noexcept { return record_value_at(s.key) + s.value; }
 inline constexpr std::uint64_t record_sum_bytes = 8;
 // What the sum after the value is: `key_hash` is XXH3 of the key, seeded with the store's seed; `sizes` is the packed
-// word, `place` that of the record.  So a record that lies elsewhere, or is another store's, has another sum.
+// word, `place` that of the record.  So a record at another place, or of another store, has another sum.
 inline std::uint64_t record_sum(std::uint64_t key_hash, std::uint64_t place, std::uint64_t sizes, const void* value,
                                 std::uint64_t value_bytes) noexcept {
   return checksum(value, value_bytes, mix_seed(mix_seed(key_hash, place), sizes));

@@ -99,8 +99,8 @@ status regions_index::open() {
   o.flags = NVM_REGIONS_NO_WAIT;
   if (waits_ != nullptr) at_once_ = nvm_regions_open(pool_, name.c_str(), &o);
   if (at_once_ == nullptr) return static_cast<errc>(nvm_errno());
-  // Nobody else uses the store yet.  Numbers say all that readers go by; a million headers would take longer than all
-  // else that an open does.
+  // No other thread uses the store yet.  Numbers of regions say all that readers need; reading a million headers would
+  // take longer than all the rest of an open.
   struct view {
     segment* segments;
     std::uint64_t regions[layout::item_segments];
@@ -197,7 +197,7 @@ status regions_index::look_in(nvm_regions* set, std::uint64_t rid, const key& k,
       }
       return {};
     }
-    // The region goes on after what was read.
+    // The region is longer than what was read.
     const bool has_sizes = room - at >= layout::item_sizes_bytes;
     if (has_sizes && !read_sizes(image, at, i)) return damaged(rid);
     const std::uint64_t wanted = has_sizes ? i.value_at() + std::min(w.bytes, i.sizes.value) : room;
@@ -205,7 +205,7 @@ status regions_index::look_in(nvm_regions* set, std::uint64_t rid, const key& k,
     std::uint64_t bytes = 0;
     if (status s = length(set, rid, bytes, there); !s || !there) return s;
     room = has_sizes ? std::min(bytes, at + bytes_of(i.sizes, store_.sums)) : room + bytes_of_own;
-    room = std::max(room, count) + 1;  // one byte that is not there says that it has ended
+    room = std::max(room, count) + 1;  // one byte more: if it is not there, the region has ended
   }
 }
 
@@ -267,7 +267,7 @@ status regions_index::count_packed(unsigned number, std::vector<std::byte>& imag
       at += bytes_of(i.sizes, store_.sums);
     }
   }
-  // relaxed: under the lock; readers of the sum have no moment in mind.
+  // relaxed: under the lock; readers of the sum ask about no moment.
   s.entries.fetch_add(entries, std::memory_order_relaxed);
   return {};
 }
@@ -278,7 +278,7 @@ status regions_index::count_all() {
   for (unsigned i = 0; i < layout::item_segments; ++i) segments_[i].entries.store(0, std::memory_order_relaxed);
   const status seen = each_region([&](std::uint64_t rid, std::uint64_t bytes) {
     if (!layout::is_own_region(rid)) return;
-    // The sizes of each entry in turn: there is one, but for hashes that are equal.
+    // The sizes of each entry in turn: there is one, unless hashes are equal.
     std::uint64_t entries = 0;
     for (std::uint64_t at = 0; at < bytes; ++entries) {
       std::byte word[layout::item_sizes_bytes];

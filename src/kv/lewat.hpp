@@ -3,17 +3,17 @@
 //
 // The regions of a store are a set of their own.  An entry of more than item_packed_max bytes is in the region whose
 // number its hash is; entries of equal hash share it.  The others lie in the buckets of the segment that the hash
-// names; each segment splits its buckets in turn.  What a change costs is what the change of a region does: one fence,
-// and of a value that keeps its size the bytes that differ.
+// names; each segment splits its buckets in turn.  A change costs as much as the change of a region: one fence; where
+// the value keeps its size, only the bytes that differ are written.
 //
 /// Change of one region:         one call of the region: it has the commit point
 /// Entry that moves, split, batch: one group of the regions: it has the commit point; V version of each segment odd
 ///                                before it and even after
 //
 // Threads.  A writer holds the locks of the segments that its keys are in, lowest number first, and no lock while a
-// program's function runs.  A reader takes none: an entry that it finds was there; where it finds none in either place
-// it looks again if the segment's version moved meanwhile, and after some tries under the lock.  On ssd a lock is let
-// go before the wait for the disk.
+// program's function runs.  A reader takes none: an entry that it finds was there.  If it finds none in either place
+// and the segment's version has moved meanwhile, it looks again; after some tries it looks under the lock.  On ssd a
+// lock is let go before the wait for the disk.
 #pragma once
 
 #include <array>
@@ -38,14 +38,14 @@ namespace nvm::keyed::lewat {
 
 // Name of the set of a store's regions: a number that its header has, whatever the store is called.
 [[nodiscard]] std::string set_name(std::uint64_t seed);
-// Sets are made and dropped beside the directory of stores, which says which of them count.
+// Sets are made and dropped outside of transactions; the directory of stores says which of them count.
 [[nodiscard]] status make_set(NVM_POOL* pool, std::uint64_t seed);
-[[nodiscard]] status drop_set(NVM_POOL* pool, std::uint64_t seed);  // also where there is none, or can be none
+[[nodiscard]] status drop_set(NVM_POOL* pool, std::uint64_t seed);  // no failure where there is none, or can be none
 [[nodiscard]] status can_have_sets(NVM_POOL* pool);                 // errc::engine
 // Regions take part in no transaction: errc::tx_open, and the one that is open is rolled back.
 [[nodiscard]] status outside_of_transactions() noexcept;
 
-// What a failure says, for when other calls have failed since.
+// The message of a failure, kept while other calls may fail.
 class kept_message {
  public:
   explicit kept_message(const status& of) noexcept : why_{of.error()} {
@@ -63,20 +63,20 @@ struct wish {
   std::uint64_t bytes = ~std::uint64_t{0};  // of the value
   bool verified = false;
 };
-// What it got; the bytes lie in the thread's scratch.
+// What the reader got; the bytes lie in the thread's scratch.
 struct answer {
   bool there = false;
-  bytes_view value{};  // all its bytes are counted, those that were wished for are there
+  bytes_view value{};  // its size is that of the whole value; the bytes that were wished for are there
 };
 
 class regions_index;
 
-// Of a segment.  No std::mutex: a batch may hold all of them, more than what watches mutexes has room for.
+// The lock of a segment.  No std::mutex: a batch may hold all of them, more than thread sanitizers have room for.
 class segment_lock {
  public:
   void lock() noexcept {
     std::uint32_t was = free;
-    // acquire: pairs with unlock(): what the holder before left.
+    // acquire: pairs with unlock(): what the last holder has done is seen.
     if (state_.compare_exchange_strong(was, held, std::memory_order_acquire, std::memory_order_relaxed)) return;
     while (state_.exchange(waited_for, std::memory_order_acquire) != free) {
       state_.wait(waited_for, std::memory_order_relaxed);
@@ -186,7 +186,7 @@ class regions_index {
   [[nodiscard]] status split(unsigned number);
   [[nodiscard]] status count_all();
   [[nodiscard]] status count_packed(unsigned number, std::vector<std::byte>& image);
-  // What this thread did and saw is durable.
+  // Waits until what this thread did and saw is durable.
   [[nodiscard]] status wait() noexcept;
   [[nodiscard]] status answer_of(const status& done) noexcept;
   [[nodiscard]] status accepts_changes() const noexcept;
@@ -202,7 +202,8 @@ class regions_index {
 
 // Each entry of a store, in no order.  What a segment has at the moment when the walk comes to it is met once: its
 // small entries are copied then, with the numbers of its own regions; of these the walk knows those that there were at
-// its beginning, and those that were made since.  An own region that has gone when it is read may have become small.
+// its beginning, and those that were made since.  If an own region has gone when it is read, its entry may have become
+// small.
 class walk {
  public:
   // The index outlives the store where a program closes that first.
@@ -216,7 +217,8 @@ class walk {
     std::string_view key{}, value{};
     std::uint64_t rid = 0;
   };
-  // Views until the next call.  damage: `rid` is of its region, and a message says what it is.
+  // The views are valid until the next call.  damage: `rid` is that of the damaged region, and a message says what is
+  // wrong.
   [[nodiscard]] result<step> next(entry_view& out);
   [[nodiscard]] status wait() noexcept { return of_.wait(); }
   struct shape {

@@ -11,8 +11,8 @@ namespace nvm::keyed::lewat {
 
 namespace {
 
-// Bytes of packed entries that a bucket has on average when one more is split: what was not split yet has up to twice
-// of what was.
+// Bytes of packed entries that a bucket has on average when one more is split: a bucket that was not split yet has up
+// to twice as much as one that was.
 constexpr std::uint64_t bucket_bytes_mean = 160;
 
 segment_set one_segment(const key& k) noexcept {
@@ -65,7 +65,7 @@ status regions_index::split(unsigned number) {
   return one.commit();
 }
 
-// After the locks are let go.  That there is an entry, or none, others may have made so a moment ago.
+// Called after the locks are let go.  Another thread may have made the entry, or removed it, a moment ago.
 status regions_index::answer_of(const status& done) noexcept {
   if (!done && done.error() != errc::exists && done.error() != errc::not_found) return done;
   const status waited = wait();

@@ -98,8 +98,8 @@ status change::look_in(unsigned number, const key& k, bool whole, place& out) {
   out.image = number;
   found f = search(m);
   if (m.after == m.before && m.known < m.length) {
-    // The region goes on; what was read begins its only entry, most often.  Of others all must be known, since an
-    // image that changes is whole.
+    // The region is longer; most often what was read is the beginning of its only entry.  A region of other entries
+    // must be read whole, since an image that changes is whole.
     item& i = out.i;
     const bool only = read_sizes(m.before, 0, i) && bytes_of(i) == m.length && i.value_at() <= m.known;
     if (only && !whole) {
@@ -200,7 +200,7 @@ status change::put(const key& k, bytes_view value, unsigned flags) {
   unsigned number = 0;
   if (status s = load(rid, number); !s) return s;
   if (was.there) {
-    // It moves: where it goes to nothing may be damaged.
+    // The entry moves: nothing may be damaged where it goes to.
     if (status s = look_in(number, k, true, was); !s) return s;
   }
   image& m = images_[number];
@@ -264,7 +264,7 @@ std::uint64_t change::room_of(const image& m) noexcept {
   return layout::is_own_region(m.rid) ? m.after_bytes : std::max(m.after_bytes, bucket_room);
 }
 
-// Of the bytes that the region has and keeps.
+// The stretches that differ, among the bytes that the region has and keeps.
 stretches change::differences(const image& m) noexcept {
   stretches all;
   const std::uint64_t both = std::min(m.length, m.after_bytes);
@@ -344,7 +344,7 @@ status change::commit_group(unsigned who) noexcept {
   return g.commit();
 }
 
-// Before regions change: what readers go by, whatever becomes of the change.
+// Called before regions change: tells readers where to look, whatever becomes of the change.
 void change::announce() noexcept {
   unsigned deeds = 0;
   for (unsigned i = 0; i < count_; ++i) {
@@ -360,7 +360,7 @@ void change::announce() noexcept {
         segment_of(m).made_is_short = true;
       }
     }
-    // release: pairs with the acquire in look(): who finds nothing of the kind looked before there was any.
+    // release: pairs with the acquire in look(): a reader that finds no such entry looked before there was any.
     if (m.after_bytes != 0) {
       (layout::is_own_region(m.rid) ? segment_of(m).has_own : segment_of(m).has_packed)
           .store(true, std::memory_order_release);

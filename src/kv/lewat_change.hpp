@@ -12,7 +12,7 @@ class change {
 
   [[nodiscard]] status put(const key& k, bytes_view value, unsigned flags);
   [[nodiscard]] status remove(const key& k, bool& removed);
-  // The entry as the operations before leave it; its bytes lie in the thread's scratch.
+  // The entry as the operations before have left it; its bytes lie in the thread's scratch.
   [[nodiscard]] status find(const key& k, answer& out);
   // Splits the bucket with that number into itself and the next one of its segment.
   [[nodiscard]] status split(std::uint64_t rid, std::uint64_t buckets);
@@ -20,8 +20,8 @@ class change {
 
  private:
   enum class deed : std::uint8_t { none, create, drop, edit };
-  // A region, as it is and as it will be.  Of a large one that has one entry, which is about to be replaced, the
-  // beginning is known.
+  // A region, as it is and as it will be.  Only the beginning is known of a large region whose one entry is about to be
+  // replaced.
   struct image {
     std::uint64_t rid = 0;
     const std::byte* before = nullptr;
@@ -29,7 +29,7 @@ class change {
     std::uint64_t length = 0;    // of the region
     std::byte* after = nullptr;  // `before`, until it changes
     std::uint64_t after_bytes = 0;
-    std::uint64_t after_room = 0;  // that `after` has; 0: it is `before`
+    std::uint64_t after_room = 0;  // room of `after`; 0: it is `before`
     bool exists = false;
     bool changes = false;
     bool is_made = false;     // also without a byte
@@ -43,13 +43,13 @@ class change {
     bool there = false;
   };
 
-  // The image of the region; count_: there is none.
+  // Number of the image of the region; count_: there is none.
   [[nodiscard]] unsigned find_image(std::uint64_t rid) const noexcept;
   [[nodiscard]] status load(std::uint64_t rid, unsigned& out);
   [[nodiscard]] status read_all(image& m, std::uint64_t room);
   [[nodiscard]] status locate(const key& k, place& out, bool whole);
   [[nodiscard]] status look_in(unsigned number, const key& k, bool whole, place& out);
-  // `bytes` bytes at `at` of an image become the entry, or nothing.
+  // Replaces `bytes` bytes at `at` of an image by the entry, or by nothing.
   [[nodiscard]] status splice(unsigned number, std::uint64_t at, std::uint64_t bytes, const key* k, bytes_view value);
   [[nodiscard]] regions_index::segment& segment_of(const image& m) noexcept {
     return of_.segments_[layout::segment_of_region(m.rid)];

@@ -1,5 +1,5 @@
-// Every entry of a store over regions that nobody uses: each is looked at, and what is damaged is told and, if asked
-// for, taken out.
+// Every entry of a store over regions that no thread uses: each is looked at, and damaged ones are told and, if the
+// caller asks for it, taken out.
 #pragma once
 
 #include <functional>
@@ -10,7 +10,7 @@
 
 namespace nvm::keyed::lewat {
 
-// What an entry is, as it stands in the region of that number, where the segment has so many buckets.
+// What an entry is that stands in the region of that number, where the segment has so many buckets.
 enum class verdict : std::uint8_t { sound, elsewhere, no_sum };
 [[nodiscard]] verdict judge(const std::byte* image, const item& i, std::uint64_t rid, std::uint64_t buckets,
                             const store_facts& facts) noexcept;

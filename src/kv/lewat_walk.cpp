@@ -108,7 +108,7 @@ status walk::read_own(std::uint64_t rid, bool& there) {
   }
 }
 
-// Of a region that has gone since: its entry may have become a small one.
+// Takes the entry of a region that has gone since, if it has become a small one.
 status walk::take_if_packed(std::uint64_t rid) {
   const unsigned number = layout::segment_of_region(rid);
   segment_set one;

@@ -54,7 +54,7 @@ struct found {
       return {};
     }
     if (f.r.place != 0) {
-      // Another object in the same place of the list.
+      // Another object takes its place in the list.
       op.expect({{f.link, sizeof *f.link}, op.count.place()});
       const std::uint64_t made = make_record(op, op.count, op.sums, sizeof(list_links), k, value);
       if (made == 0) return access::out_of_room();
@@ -88,7 +88,7 @@ struct found {
   return drop_record(op, op.count, sizeof(list_links), f.r);
 }
 
-// Records after `from.position`, 0: all.
+// The records after `from.position`; 0: all.
 [[nodiscard]] inline status fetch(operation& op, fetch_from& from, receiver& to, bool& ended) {
   bool more = true;
   ended = false;

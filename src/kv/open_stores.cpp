@@ -1,11 +1,12 @@
 // Key-value stores of the C interface: the stores of a pool by their names.
 //
 // Stores of index regions.  Their regions are made and dropped outside of transactions: a new store is entered as one
-// that is being dropped, then its regions are made, then it gets its name; a store is dropped with its regions first.
+// that is being dropped, then its regions are made, then it gets its name; of a store that is dropped the regions go
+// first.
 //
 // Directory.  The pool's anchor names the header of a B+tree that maps names to the places of the headers of stores.  A
 // name that begins with a zero byte is of a store that is being dropped; the first call of a process that opens the
-// directory goes on with that, and later ones where something was left.
+// directory goes on with the drop, and so do later calls where something was left.
 //
 // Threads.  A pool's registry of open stores has a lock, held by open, close, drop and rename alone; lock order: the
 // registry, then the locks of the transaction.
@@ -168,7 +169,7 @@ status left_for_later(stores& all, const status& s) noexcept {
   return {};
 }
 
-// Goes on after one that cannot go yet.
+// Finishes all drops, but for stores that cannot go yet.
 status finish_drops(stores& all) {
   all.drops_left = false;
   std::string passed;  // the name of the last one
@@ -222,7 +223,7 @@ status for_change(const stores& all) noexcept {
 status open_directory(stores& all, bool create) {
   if (all.is_shut) return not_attached(all);
   if (all.directory != nullptr) {
-    // What cannot go now either is none of this call's failures.
+    // A store that still cannot go is no failure of this call.
     if (all.drops_left && nvm_stm_current() == nullptr && !finish_drops(all)) all.drops_left = true;
     return {};
   }
@@ -274,12 +275,12 @@ status finish_regions(stores& all, const char* name, std::uint64_t place, std::u
   if (s || s.error() == errc::in_doubt) return s;
   const errc why = s.error();
   const std::string said = last_message();
-  // What cannot be taken back now is so by a later call.
+  // What cannot be taken back now is taken back by a later call.
   if (!finish_drop(all, place)) all.drops_left = true;
   return fail(why, "%s", said.c_str());
 }
 
-// One that nobody else knows yet: its handle is open from here on.
+// Makes a store ready that no other thread knows yet: its handle is open from here on.
 status get_ready(nvm_kv& kv) {
   kv.store.handles.store(1, std::memory_order_relaxed);
   if (kv.store.index == kv_index::hash)
@@ -318,7 +319,7 @@ status open_named(stores& all, const char* name, const nvm_kv_options& o, nvm_kv
                 name);
   }
   if (status s = open_directory(all, o.mode != NVM_KV_OPEN_ONLY && for_change(all)); !s) return s;
-  // Before the transaction, which takes no regions; of a store that exists its index is told first.
+  // Before the transaction, which cannot make regions; if the store exists, its index is looked up first.
   const bool may_need_set = wanted == keyed::kv_index::regions && o.mode != NVM_KV_OPEN_ONLY;
   const keyed::lewat::kept_message refused{may_need_set ? keyed::lewat::can_have_sets(all.pool) : status{}};
   std::uint64_t place = 0;

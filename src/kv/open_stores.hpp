@@ -45,7 +45,7 @@ struct stores final : api::store_contents {
   explicit stores(NVM_POOL* p) : pool{p} {
     const geometry g = p->file->geometry();
     bytes.base = p->base();
-    bytes.first = g.objects_offset();  // the log of a log-structured pool is none
+    bytes.first = g.objects_offset();  // a log-structured pool's log is no data
     bytes.limit.store(g.objects_end(), std::memory_order_relaxed);
     bytes.limit_now = [](NVM_POOL* of) { return of->file->geometry().objects_end(); };
     bytes.objects_max = [](NVM_POOL* of) { return keyed::objects_max(of->file->geometry()); };
@@ -104,7 +104,8 @@ template <class Call>
 }
 
 [[nodiscard]] errc was_closed(const nvm_kv& kv) noexcept;
-// Inside of a transaction: who detaches an object store waits for those that are inside, and closes nothing for them.
+// Asked inside of a transaction: the thread that detaches an object store waits for transactions that are inside, and
+// closes nothing that they use.
 [[nodiscard]] inline status still_open(const nvm_kv& kv) noexcept {
   if (kv.of.home == nullptr || kv.store.handles.load(std::memory_order_relaxed) != 0) [[likely]]
     return {};
@@ -133,12 +134,12 @@ template <class Call>
 [[nodiscard]] inline status usable(const nvm_kv* kv) noexcept {
   if (kv == nullptr) return fail(errc::invalid, "the key-value store is NULL");
   if (status s = kv->of.pool->file->usable(); !s) return s;
-  // relaxed: who closes a store while others use it is answered by one of the two.
+  // relaxed: a store that is closed while others use it gives either answer.
   if (kv->store.handles.load(std::memory_order_relaxed) != 0) [[likely]]
     return {};
   return was_closed(*kv);
 }
-// The same of what changes it.
+// The same for calls that change the store.
 [[nodiscard]] inline status changeable(const nvm_kv* kv) noexcept {
   if (status s = usable(kv); !s) return s;
   if (kv->of.home == nullptr || !kv->of.home->read_only) [[likely]]
@@ -160,19 +161,19 @@ struct drop_progress {
 [[nodiscard]] status rename_store(stores& all, const char* name, const char* new_name);
 using named_index = std::pair<std::string, enum nvm_kv_index>;
 [[nodiscard]] status list_stores(stores& all, std::vector<named_index>& found);
-// " of store 7", of those in the object store of that number; of the pool's own nothing.
+// " of store 7" for stores in the object store of that number; empty for the pool's own.
 [[nodiscard]] std::string place_name(const stores& all);
-// Of the directory's header; 0: there is none.
+// Place of the directory's header; 0: there is none.
 [[nodiscard]] result<std::uint64_t> directory_place(nvm_stm* tx, stores& all);
-// Makes another, without names, and has the anchor, or the object store, lead there.
+// Makes another directory, without names, and makes the anchor, or the object store, lead there.
 [[nodiscard]] status make_directory(stores& all, std::uint64_t& place);
 
 [[nodiscard]] inline keyed::key key_of(std::string_view name) noexcept {
   return {reinterpret_cast<const std::byte*>(name.data()), static_cast<std::uint32_t>(name.size()), 0};
 }
 
-// While a function of the caller runs, which may use stores.  A conflict of the transaction around leaves without an
-// end; then a hook of that transaction goes back.
+// Lives while a function of the caller runs, which may use stores.  A conflict of the transaction around leaves that
+// function without running destructors; then a hook of that transaction goes back.
 class outside {
  public:
   outside() : level_{keyed::scratch::level()} {

@@ -138,7 +138,7 @@ namespace {
 status read_value(const operation& op, const key& k, const record& r, bool verify, std::byte* to) {
   const std::uint64_t bytes = verify ? value_room(op, r) : r.sizes.value;
   if (verify && op.sums.on) {
-    // The sizes alone have been checked.
+    // Only the sizes have been checked.
     const std::uint64_t inside = r.place % 16 + layout::record_bytes(r.sizes) + op.sums.bytes();
     if (op.at<std::byte>(round_down(r.place, 16), inside) == nullptr) return errc::corrupt;
   }

@@ -43,7 +43,7 @@ void fill_header(layout::kv_header& header, const store_facts& facts, std::uint6
 [[nodiscard]] status dismantle(operation& op, bool& done);
 // Removes some entries, those that come after `from`, which moves on; `ended`: there were no more.
 [[nodiscard]] status empty_some(operation& op, fetch_from& from, unsigned& removed, bool& ended);
-// What an operation has learnt that ran by itself and has committed.
+// Takes over what an operation has learnt that ran by itself and has committed.
 void learn(store& s, const lessons& learnt) noexcept;
 
 }  // namespace nvm::keyed

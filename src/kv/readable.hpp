@@ -7,7 +7,7 @@
 
 namespace nvm::keyed {
 
-// A key as one can read it: what is no ordinary character of ASCII as \xHH, of a long one the first bytes.
+// A key as text: bytes that are no ordinary ASCII characters as \xHH; of a long key the first bytes.
 struct readable {
   static constexpr unsigned most = 40;
   char text[4 * most + 4];

@@ -48,7 +48,7 @@ struct record_sums {
   return {};
 }
 
-// The record at `place`, whose first 16 bytes are there in any case.
+// Reads the record at `place`, whose first 16 bytes are in the pool in any case.
 [[nodiscard]] inline status read_record(const access& a, std::uint64_t place, record& out) {
   out.place = place;
   if (a.at<std::byte>(round_down(place, 16), 16 + place % 16) == nullptr) return errc::corrupt;

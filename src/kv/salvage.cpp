@@ -86,7 +86,7 @@ class salvager {
     given_.emplace(e.key);
     report_.give({e.key, e.value, e.place, how});
   }
-  // Entries that a walk meets as `index`, nothing given or kept.
+  // Number of entries that a walk meets when it takes the store for one of `index`; nothing is given or kept.
   std::uint64_t try_walk(inspection& walk, kv_index index, bool believes) {
     std::uint64_t met = 0;
     walk.take_for(index, believes);
@@ -147,8 +147,8 @@ class salvager {
     return from_.regions(facts_, each);
   }
 
-  // What a look-up reads, which compares keys alone: a node whose parent is another one, a record out of its order.
-  // The objects that they lie in need not have a header that holds, so that no sweep meets them.
+  // Follows links as a look-up does, which compares keys alone: to a node whose parent is another one, to a record out
+  // of order.  The headers of their objects may be damaged, so that no sweep meets them.
   void follow_links() {
     layout::kv_header header{};
     if (!from_.bytes.read(header_, &header, sizeof header)) return;
@@ -187,8 +187,8 @@ class salvager {
 
   // ---- all records ----
 
-  // Whether a record that holds lies so far inside of the object. Of what lies elsewhere the sizes may be anything:
-  // what does not fit is not read, or each object could cost as much as the pool.
+  // Whether a record that holds lies so far inside of the object. Bytes that are no record may name any sizes: what
+  // does not fit is not read, or each object could cost as much as the pool.
   [[nodiscard]] static bool read_in(inspection& as, std::uint64_t object, std::uint64_t bytes, std::uint64_t offset) {
     return offset < bytes && as.read_record(object + offset, nullptr, bytes - offset);
   }
@@ -213,7 +213,7 @@ class salvager {
       }
     });
   }
-  // Of all other stores that the pool has; records without sums could be anybody's.
+  // The facts of all other stores that the pool has; records without sums could be any store's.
   std::vector<store_facts> facts_of_others() {
     std::vector<store_facts> all{directory_facts};
     for (const std::uint64_t place : headers_) {
@@ -239,7 +239,7 @@ class salvager {
     }
     return false;
   }
-  // The walk has said something about a record in the object.
+  // Whether the walk has said something about a record in the object.
   bool is_told(std::uint64_t object) const {
     for (const auto& f : faults_) {
       for (const std::uint64_t offset : record_offsets) {

@@ -15,7 +15,7 @@ namespace nvm::keyed {
 
 enum class proof {
   led_to = 1,  // links lead there, and the sum holds
-  swept = 2,   // nothing leads there that is sound; the sum holds
+  swept = 2,   // nothing sound leads there; the sum holds
   none = 3,    // links lead there; there is no sum, or nothing to compare it with
 };
 struct salvaged {

@@ -1,4 +1,4 @@
-// Private memory of an operation: copies of keys, and of values for those who change them.
+// Private memory of an operation: copies of keys, and of values for operations that change them.
 //
 // A conflict may leave an operation by longjmp, so nothing in its frames owns memory: the buffers are the thread's, and
 // the next operation uses them again.  While a caller's function runs inside an operation (update), operations that it
@@ -56,11 +56,11 @@ class scratch {
 
   // That of this thread at its present level.
   static scratch& of_thread() noexcept;
-  // An operation begins, at the level that the functions of callers that are running make.
+  // An operation begins, at the level that follows from how many functions of callers are running.
   static void begin() noexcept;
   static constexpr unsigned levels_max = 8;
   static unsigned level() noexcept;
-  // A function of the caller is called; false: too many levels, or no memory for another.  return_to() ends that.
+  // A function of the caller is about to run; false: too many levels, or no memory for another.  return_to() ends that.
   [[nodiscard]] static bool enter() noexcept;
   // Leaves all levels above.
   static void return_to(unsigned level) noexcept;

@@ -1,4 +1,4 @@
-// What the indexes share: the volatile side of one store, and what an operation hands around.
+// What the indexes share: the volatile side of a store, and the state that an operation hands around.
 #pragma once
 
 #include <atomic>
@@ -131,7 +131,7 @@ struct fetch_from {
 class receiver {
  public:
   [[nodiscard]] virtual status add(const operation& a, const record& r, bool& more) = 0;
-  // In place of a record that fails its check, with a message about it; an error ends the fetch.
+  // Called in place of a record that fails its check, when the message is set; an error ends the fetch.
   [[nodiscard]] virtual status skip(std::uint64_t) { return errc::corrupt; }
 
  protected:

@@ -31,8 +31,8 @@ struct alignment {
 };
 
 // Bits 40 to 55 of the header's first word: the gap in units of 16 bytes, less two (11), binary logarithm of the
-// alignment (5); all zero for an object that is not aligned, but for the time of a relocation by transactions, which
-// numbers objects there.
+// alignment (5); all zero for an object that is not aligned.  A relocation by transactions numbers objects there while
+// it lasts.
 inline constexpr unsigned alignment_shift = 40;
 inline constexpr std::uint64_t alignment_mask = std::uint64_t{0xFFFF} << alignment_shift;
 constexpr std::uint64_t alignment_bits(const alignment& a) noexcept {
@@ -45,7 +45,7 @@ inline constexpr unsigned number_max = 8;
 constexpr std::uint64_t number_bits(unsigned n) noexcept {
   return n == 0 ? 0 : (std::uint64_t{n} | std::uint64_t{~n & 15U} << 4) << alignment_shift;
 }
-// Of the first word of a header; nullopt: it says something else.
+// The number in the first word of a header; nullopt: the bits hold something else.
 constexpr std::optional<unsigned> number_in(std::uint64_t word) noexcept {
   const auto n = static_cast<unsigned>(word >> alignment_shift & 15);
   return n <= number_max && number_bits(n) == (word & alignment_mask) ? std::optional{n} : std::nullopt;
@@ -64,7 +64,7 @@ constexpr alignment align_at(std::uint64_t offset, std::uint64_t bytes) noexcept
   return {bytes, round_up(offset + 2 * sizeof(object_header), bytes) - offset};
 }
 
-// Before the payload.
+// The words before the payload of an aligned object.
 struct signpost {
   std::uint64_t word;    // a checked word: gap (32), alignment
   std::uint64_t number;  // zero; during a relocation by transactions a checked word, the object's number
@@ -77,7 +77,7 @@ constexpr signpost signpost_at(std::uint64_t offset, const alignment& a) noexcep
 constexpr std::uint64_t signpost_number(unsigned n, std::uint64_t offset) noexcept {
   return n == 0 ? 0 : seal_word(n, word_seed(offset + signpost_number_at));
 }
-// nullopt: nobody has written this.
+// nullopt: the library has never written this word.
 constexpr std::optional<unsigned> number_of_signpost(std::uint64_t word, std::uint64_t offset) noexcept {
   for (unsigned n = 0; n <= number_max; ++n) {
     if (word == signpost_number(n, offset)) return n;

@@ -47,7 +47,7 @@ class walk {
     }
   }
 
-  // Returns the number of pages to go on by.
+  // Returns by how many pages the walk goes on.
   std::uint64_t head(std::uint64_t page) {
     const std::uint64_t at = g_.entry_offset(page);
     const std::uint64_t word = load_word(base_, at);
@@ -147,7 +147,7 @@ class walk {
         [&](const damage& d) { damaged(d); });
     places_for_nodes(at, s);
   }
-  // A node that is made does not write its length byte: those of free places say it already.
+  // Making a node writes no length byte: the bytes of free places have that length already.
   void places_for_nodes(std::uint64_t extent, const layout::extent_shape& s) {
     const unsigned each = size_of_nodes(base_, extent, s);
     const auto byte_at = [&](unsigned slot) { return static_cast<std::uint8_t>(base_[extent + s.lengths_at + slot]); };

@@ -29,16 +29,16 @@ struct space_summary {
   std::uint64_t structure_pages = 0;
   std::uint64_t structure_nodes = 0;  // allocated in their extents
   std::uint64_t stores = 0;           // object stores: store pages
-  std::uint64_t clusters = 0;         // of these, each a run of the page map
-  std::uint64_t cluster_pages = 0;    // all of their pages, of which these are
+  std::uint64_t clusters = 0;         // of all stores, each a run of the page map
+  std::uint64_t cluster_pages = 0;    // all pages of clusters: of runs, of extents, and free ones
   std::uint64_t store_runs = 0;
   std::uint64_t store_run_pages = 0;
   std::uint64_t store_extent_pages = 0;
   std::uint64_t store_free_pages = 0;
   std::uint64_t damaged_pages = 0;  // entry of the page map fails; with all other pages these are all pages
   std::uint64_t objects = 0;
-  std::uint64_t aligned = 0;        // of these to more than natural alignment
-  std::uint64_t numbered = 0;       // that bear a number of a relocation by transactions
+  std::uint64_t aligned = 0;        // objects with more than natural alignment
+  std::uint64_t numbered = 0;       // objects with a number of a relocation by transactions
   std::uint64_t object_bytes = 0;   // whole slots and pages
   std::uint64_t payload_bytes = 0;  // of typed objects: what was asked for
   std::uint64_t damages = 0;
@@ -49,7 +49,7 @@ struct space_check {
   std::function<void(const damage&)> report{};
   // Each object, damaged ones too, in address order: offset and bytes with its header.
   std::function<void(std::uint64_t offset, std::uint64_t bytes)> object{};
-  // Each of these that has no header, too.
+  // Each of these objects that has no header, too.
   std::function<void(std::uint64_t offset, std::uint64_t bytes)> untyped{};
   // Each run of a structure, and each node allocated in one of its extents.
   std::function<void(std::uint16_t owner, std::uint64_t offset, std::uint64_t bytes)> of_structure{};

@@ -11,7 +11,7 @@ namespace {
 
 constexpr damage nothing_wrong{0, nullptr, 0, 0};
 
-// A checked word of the header at `page`.  No text: it holds.
+// What is wrong with a checked word of the header at `page`; no text: nothing.
 damage word_fault(const std::byte* base, const geometry& g, std::uint64_t page, std::size_t at, const char* what,
                   std::uint64_t& content) noexcept {
   const std::uint64_t offset = cluster_word_at(g, page, at);
@@ -28,7 +28,7 @@ damage zeros_fault(const std::byte* base, const geometry& g, std::uint64_t page,
   }
   return nothing_wrong;
 }
-// An offset in a header that leads to a cluster, or is 0.
+// What is wrong with an offset in a header that leads to a cluster or is 0; no text: nothing.
 damage link_fault(const std::byte* base, const geometry& g, std::uint64_t page, std::size_t at, const char* what,
                   std::uint64_t& to) noexcept {
   if (damage d = word_fault(base, g, page, at, what, to); d.what != nullptr) return d;
@@ -71,7 +71,7 @@ damage cluster_fault(const std::byte* base, const geometry& g, std::uint64_t pag
   }
   d = link_fault(base, g, page, offsetof(cluster_header, next), "link of a cluster fails its check", out.next);
   if (d.what != nullptr) return d;
-  // Of a store page the rest is its own.
+  // The rest of a store page is the store's.
   return zeros_fault(base, g, page, offsetof(cluster_header, reserved0),
                      out.first ? offsetof(cluster_header, head) : sizeof(cluster_header));
 }
@@ -155,7 +155,7 @@ result<std::vector<cluster>> clusters_of(const std::byte* base, const geometry& 
       return fail(errc::corrupt, "store %u: its list leads to a cluster of store %u at offset %lu", first->number,
                   c->number, next);
     }
-    // Clusters do not overlap: more pages than the pool has are some of them twice.
+    // Clusters do not overlap: a sum of more pages than the pool has counts some of them twice.
     if (pages > g.size_pages) {
       return fail(errc::corrupt, "store %u: its list of clusters leads back to offset %lu", first->number, next);
     }

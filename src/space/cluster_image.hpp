@@ -39,7 +39,7 @@ struct cluster {
 // Its pages lie in the pool.
 [[nodiscard]] damage cluster_fault(const std::byte* base, const geometry& g, std::uint64_t page, std::uint64_t pages,
                                    cluster& out) noexcept;
-// The words of a store page.  No text: nothing is wrong.
+// What is wrong with the words of a store page; no text: nothing.
 [[nodiscard]] damage store_page_fault(const std::byte* base, const geometry& g, const cluster& c) noexcept;
 
 // What is wrong with the word of page `p` in the map of `c`; nullptr: nothing.  As entry_fault().
@@ -73,7 +73,7 @@ struct cluster {
 }
 
 // Calls visit(page, entry, word) for each run and extent of `c`, in order, until it says false, and broken(damage) for
-// each fault: of entries, and of one that lies inside another.
+// each fault: a faulty entry, or one that lies inside another.
 template <class Visit, class Broken>
 void each_inner_entry(const std::byte* base, const geometry& g, const cluster& c, Visit&& visit, Broken&& broken) {
   std::uint64_t taken_to = c.page + c.header_pages;
@@ -96,7 +96,7 @@ void each_inner_entry(const std::byte* base, const geometry& g, const cluster& c
 }
 
 // The cluster that begins at `page`; errc::corrupt: the page map or the header says that there is none.
-// about_to_read(offset, bytes) is told before anything of a cluster is read.
+// about_to_read(offset, bytes) is called before anything of a cluster is read.
 using cluster_reading = std::function<void(std::uint64_t offset, std::uint64_t bytes)>;
 [[nodiscard]] result<cluster> cluster_at(const std::byte* base, const geometry& g, std::uint64_t page,
                                          const cluster_reading* about_to_read = nullptr) noexcept;
@@ -105,8 +105,8 @@ using cluster_reading = std::function<void(std::uint64_t offset, std::uint64_t b
 [[nodiscard]] result<std::vector<cluster>> clusters_of(const std::byte* base, const geometry& g, std::uint64_t offset,
                                                        const cluster_reading* about_to_read = nullptr) noexcept;
 
-// The page where the cluster begins that has `page`, as the page map alone says, whose entry of `page` is none of a
-// head; no_cluster: it is in none.  Cost: the pages before it up to the head of what they belong to.
+// First page of the cluster that has `page`, by the page map alone, where `page` is no head; no_cluster: it is in none.
+// Cost: the entries from there back to the head of the run or extent.
 inline constexpr std::uint64_t no_cluster = ~std::uint64_t{0};
 [[nodiscard]] inline std::uint64_t cluster_head(const std::byte* base, const geometry& g, std::uint64_t page) noexcept {
   for (std::uint64_t head = page + 1; head-- != 0;) {

@@ -10,9 +10,9 @@
 // not pay for a scan of the whole extent.  Slots are handed out clockwise from `mark` (Lewat, section V).
 //
 // Threads.  Everything but `arena` and `kind` is guarded by the lock of the arena that `arena` names; while `page` is
-// no_page all but that belongs to who took the descriptor from its pool.  Descriptors are never unmapped while their
-// space lives and keep their kind: a stale pointer to one leads to a descriptor, whose page tells whether it is still
-// the one that was meant.
+// no_page, all but `page` belongs to the thread that took the descriptor from its pool.  Descriptors are never unmapped
+// while their space lives and keep their kind: a stale pointer to one leads to a descriptor, whose page tells whether
+// it is still the one that was meant.
 #pragma once
 
 #include <atomic>
@@ -37,8 +37,8 @@ struct alignas(line_bytes) extent {
   std::uint64_t page = no_page;
   static constexpr std::uint32_t no_arena = ~std::uint32_t{0};  // a descriptor of no extent: no thread points to it
   std::atomic<std::uint32_t> arena{no_arena};
-  std::uint32_t tags_hidden = 0;   // counts tags that were replaced by another lane's before anybody settled them
-  std::uint32_t tags_settled = 0;  // as far as these have been settled
+  std::uint32_t tags_hidden = 0;   // counts tags that another lane's replaced before they were settled
+  std::uint32_t tags_settled = 0;  // so many of these have been settled
   std::uint16_t slots = 0;
   std::uint16_t header_slots = 0;
   std::uint16_t bit_words = 0;  // 64-bit words of each bitmap
@@ -95,7 +95,8 @@ struct alignas(line_bytes) extent {
     longest = static_cast<std::uint16_t>(best);
   }
 
-  // The slots that take() would reserve, to which the mark moves; 0: there are none, and `longest` is exact now.
+  // First of the slots that take() would reserve, to which the mark moves; 0: there are none, and `longest` is exact
+  // now.
   [[nodiscard]] unsigned look_for(unsigned count) noexcept {
     unsigned best = 0;
     unsigned slot = seek(mark, slots, count, best);
@@ -107,7 +108,7 @@ struct alignas(line_bytes) extent {
     mark = static_cast<std::uint16_t>(slot);
     return slot;
   }
-  // Reserves `count` consecutive free slots; the first of them, or 0 as above.
+  // Reserves `count` consecutive free slots; returns the first, or 0 as above.
   [[nodiscard]] unsigned take(unsigned count) noexcept {
     const unsigned slot = look_for(count);
     if (slot == 0) return 0;

@@ -40,7 +40,7 @@ struct first_bit {
   return std::atomic_ref<std::uint64_t>{*p}.load(std::memory_order_relaxed);
 }
 
-// The header of an empty extent; not flushed.  Returns the number of bytes that have to be.
+// Stores the header of an empty extent.  Returns the number of bytes that the caller has to flush.
 inline std::uint64_t write_empty_extent(std::byte* base, std::uint64_t extent_offset, layout::page_kind kind,
                                         const layout::extent_shape& s) noexcept {
   const std::uint64_t bytes = s.lengths_at + s.slots;
@@ -58,7 +58,7 @@ inline void write_equal_lengths(std::byte* base, std::uint64_t extent_offset, co
   }
 }
 
-// Slots of each node of an extent: what most length bytes where one can begin say; 0: they do not agree.
+// Slots of each node of an extent, as most length bytes of places for nodes name them; 0: they do not agree.
 inline unsigned size_of_nodes(const std::byte* base, std::uint64_t extent_offset,
                               const layout::extent_shape& s) noexcept {
   for (unsigned each = 1; each <= 0x7F && s.header_slots + each <= s.slots; ++each) {

@@ -3,8 +3,8 @@
 //
 //   layered bitmap    pages in use; higher bits sum up the 64 below: a chunk or group of which all are used, a chunk of
 //                     which any is
-//   layered lock map  pages that a request works on; a bit of a chunk is no sum: whoever sets it works on all of the
-//                     chunk, and so does one store on up to 64 of them
+//   layered lock map  pages that a request works on; a bit of a chunk is no sum: the thread that sets it works on all
+//   of the chunk; one store sets up to 64 of them
 //
 // Sums.  Any thread changes any bit of the lowest layer by one atomic read-modify-write; that bit alone decides.  The
 // thread whose change alters a sum of a word brings the layer above up to date, and looks at the word again afterwards.
@@ -72,7 +72,7 @@ class layered_bitmap {
   [[nodiscard]] bool chunk_bit(std::uint64_t chunk) const noexcept {
     return (group_word(chunk / 64) >> chunk % 64 & 1) != 0;
   }
-  // The 64 chunk bits of a group: all pages of it are in use; and: any is.
+  // The 64 chunk bits of a group: chunks with all pages in use, and chunks with any page in use.
   [[nodiscard]] std::uint64_t group_word(std::uint64_t group) const noexcept {
     return full_[group].load(std::memory_order_relaxed);
   }

@@ -15,8 +15,7 @@ namespace {
 using layout::page_entry;
 using layout::page_kind;
 
-// Bits in which a word may differ from what it should be, if nothing but the difference says what it should be: one
-// byte is gone.
+// Bits in which a word may differ from a choice that only its nearness speaks for: one byte was lost.
 constexpr int bits_of_a_byte = 8;
 
 class mender {
@@ -64,7 +63,7 @@ class mender {
     std::memcpy(base_ + at, &word, sizeof word);
     tell({.how = mending::mended, .offset = at, .what = what, .found = found, .made = word});
   }
-  // One that may have been another.
+  // Keeps a word that may have been another.
   void keep_word(std::uint64_t at, std::uint64_t word, const char* what) {
     const std::uint64_t found = word_at(at);
     std::memcpy(base_ + at, &word, sizeof word);
@@ -79,21 +78,21 @@ class mender {
   [[nodiscard]] std::uint64_t sealed(std::uint64_t page, const page_entry& e) const noexcept {
     return seal_word(layout::pack(e), word_seed(place_of(page)));
   }
-  // Of the page map, or of the map of the cluster that is being mended.
+  // Offset of a page's entry, in the page map or in the map of the cluster that is being mended.
   [[nodiscard]] std::uint64_t place_of(std::uint64_t page) const noexcept {
     return in_ == nullptr ? g_.entry_offset(page) : in_->entry_offset(g_, page);
   }
   [[nodiscard]] const char* fault_of(std::uint64_t word, std::uint64_t page, page_entry& e) const noexcept {
     return in_ == nullptr ? entry_fault(word, page, g_, g_.size_pages, e) : inner_entry_fault(word, page, *in_, g_, e);
   }
-  // The entry, if it holds and is one.
+  // True: `e` is the entry of the page, which holds and can be one.
   [[nodiscard]] bool entry_at(std::uint64_t page, page_entry& e) const noexcept {
     return fault_of(word_at(place_of(page)), page, e) == nullptr;
   }
 
   // ---- page map ----
 
-  // Whether what lies in the pages is what the entry says, of one whose contents can tell.
+  // Whether the pages hold what the entry says; the entry is one of which content_tells().
   [[nodiscard]] bool content_agrees(std::uint64_t page, const page_entry& e) const noexcept {
     const std::uint64_t at = g_.page_offset(page);
     if (e.kind == page_kind::cluster) return identified_cluster(base_, g_, page).length_pages != 0;
@@ -104,7 +103,7 @@ class mender {
     return e.kind == page_kind::fine || e.kind == page_kind::coarse || e.kind == page_kind::cluster ||
            (e.kind == page_kind::run && e.layout == layout::object_layout::typed && layout::transactional(e));
   }
-  // No page after the first has an entry that holds and is not zero.
+  // Whether no page after the first has an entry that holds and is not zero.
   [[nodiscard]] bool pages_are_free(std::uint64_t page, const page_entry& e) const noexcept {
     for (std::uint64_t inner = page + 1; inner < page + e.length_pages; ++inner) {
       page_entry other;
@@ -113,8 +112,9 @@ class mender {
     return true;
   }
 
-  // An extent lies there whose objects have headers.  One that has none must not be taken for such: repair makes
-  // headers where it misses them, over what the objects hold.  An empty one is, unless its lengths are those of nodes.
+  // Whether an extent lies there whose objects have headers.  An extent of objects without headers must not be taken
+  // for one: repair writes headers where it misses them, over what the objects hold.  An empty extent counts as one,
+  // unless its lengths are those of nodes.
   [[nodiscard]] bool is_typed_extent(std::uint64_t page, page_kind kind, std::uint64_t pages) const noexcept {
     const std::uint64_t at = g_.page_offset(page);
     if (!range_inside(page, pages, g_.size_pages) || word_at(at) != extent_identity_word(at, kind)) return false;
@@ -131,7 +131,7 @@ class mender {
     return objects != 0 ? headers * 2 > objects : size_of_nodes(base_, at, s) == 0;
   }
 
-  // The entry of what lies there, if it has headers; length 0: nothing tells.
+  // The entry that the contents tell of, where these have headers; length 0: they tell of none.
   [[nodiscard]] page_entry entry_by_content(std::uint64_t page) const noexcept {
     constexpr auto typed = layout::object_layout::typed;
     if (is_typed_extent(page, page_kind::fine, layout::fine_extent_pages)) {
@@ -165,7 +165,7 @@ class mender {
     if (distance >= best.distance) return;
     best = {word, distance, by_content, false};
   }
-  // All bits that are set; there is one.
+  // Whether all set bits are in one byte; at least one is set.
   [[nodiscard]] static bool in_one_byte(std::uint64_t word) noexcept {
     return std::countr_zero(word) / 8 == (63 - std::countl_zero(word)) / 8;
   }
@@ -173,8 +173,8 @@ class mender {
     const std::byte* const first = base_ + g_.page_offset(page);
     return std::all_of(first, first + g_.page_bytes(), [](std::byte b) { return b == std::byte{0}; });
   }
-  // The nearest of those that the contents confirm; then one with a single bit changed, unless a free page may have
-  // lost a byte here; then a free page; and what the contents say.
+  // In this order: the nearest entry that the contents confirm; one with a single bit changed, unless a free page may
+  // have lost a byte here; a free page; the entry that the contents tell of.
   [[nodiscard]] bool choose_entry(std::uint64_t page, std::uint64_t found, std::uint64_t& word) const {
     choice near, content, bit_only;
     offer(near, page, found, 0, false);
@@ -203,7 +203,7 @@ class mender {
     return true;
   }
 
-  // Returns the number of pages to go on by.
+  // Returns by how many pages the walk goes on.
   std::uint64_t entry_of(std::uint64_t page) {
     const std::uint64_t at = place_of(page);
     page_entry e;
@@ -233,7 +233,7 @@ class mender {
         put_word(at, 0, "page map entry inside the pages of another");
         continue;
       }
-      // The outer one reaches too far, if it is of an object that ends before.
+      // The outer one reaches too far, if its object ends before.
       const layout::object_header h = header_at(g_.page_offset(page));
       const std::uint64_t pages = ceil_div(layout::object_size(h) + sizeof h, g_.page_bytes());
       if (inner_is && e.kind == page_kind::run && content_tells(e) && pages <= inner - page &&
@@ -298,7 +298,7 @@ class mender {
           .type = h.type});
   }
 
-  // Of an object whose room is certain: with one bit changed back, or as large as its room.
+  // Mends the header of an object whose room is certain: by one bit changed back, or with the size of the room.
   void header(std::uint64_t at, std::uint64_t room, std::uint64_t unit) {
     const layout::object_header found = header_at(at);
     layout::object_header made = found;
@@ -377,7 +377,7 @@ class mender {
     return found;
   }
 
-  // Of the lowest bit of allocation word w that is set.
+  // Slot of the lowest set bit of allocation word w.
   [[nodiscard]] static unsigned slot_of(unsigned w, std::uint64_t bits) noexcept {
     return w * checked_bits + static_cast<unsigned>(std::countr_zero(bits));
   }
@@ -392,8 +392,8 @@ class mender {
           .type = known ? h.type : 0});
   }
 
-  // The objects that begin in the slots of one allocation word; `end`: of the object before.  Returns the end of the
-  // last.
+  // The objects that begin in the slots of one allocation word; `end`: the end of the object before.  Returns the end
+  // of the last.
   unsigned objects_of_word(std::uint64_t extent, const layout::extent_shape& s, unsigned w, unsigned end) {
     const std::uint64_t at = extent + layout::first_words_at + w * 8;
     const std::uint64_t found = word_at(at);
@@ -426,7 +426,7 @@ class mender {
     return end;
   }
 
-  // Each bit is an object that says so itself, and none overlap.
+  // Whether each bit is an object by its own header or length byte, and none overlap.
   [[nodiscard]] bool agrees(std::uint64_t extent, const layout::extent_shape& s, unsigned w, std::uint64_t bits,
                             unsigned end) const {
     for (; bits != 0; bits &= bits - 1) {
@@ -439,8 +439,8 @@ class mender {
     return true;
   }
 
-  // Of a word that says nothing: first what it still calls an object, then whatever else looks like one and is in
-  // nobody's way.  Slots keep the header of an object that was freed.
+  // The bits of a word that is lost: first the objects that it still names, then whatever else looks like an object and
+  // overlaps none.  Slots keep the header of an object that was freed.
   std::uint64_t objects_that_may_be(std::uint64_t extent, const layout::extent_shape& s, unsigned w,
                                     std::uint64_t likely, unsigned end) {
     const unsigned first = w * checked_bits;
@@ -513,7 +513,7 @@ class mender {
       const std::uint64_t nodes = are_nodes(s, w, corrected & checked_mask, each) ? corrected : 0;
       const bool may_be_empty = std::popcount(found) == 1;
       if (nodes == 0 && !may_be_empty && each != 0) {
-        // All of its places: what is no node of the structure is freed when that is looked at.
+        // All of its places: those that are no nodes of the structure are freed when the structure is looked at.
         put_word(at, seal_word(all_places(s, w, each), word_seed(at)), all_places_of_nodes);
         return;
       }
@@ -545,7 +545,7 @@ class mender {
       length_of_node(length_at, each, "length byte of a node");
     }
   }
-  // Gives empty places a node's length byte: it is not written when a node comes.
+  // Gives empty places a node's length byte: making a node does not write it.
   void free_places(std::uint64_t extent, const layout::extent_shape& s, unsigned each) {
     for (unsigned slot = s.header_slots; each != 0 && slot + each <= s.slots; slot += each) {
       length_of_node(extent + s.lengths_at + slot, each, "length byte of a place for a node");
@@ -558,7 +558,7 @@ class mender {
     base_[at] = std::byte{made};
     tell({.how = mending::mended, .offset = at, .what = what, .found = found, .made = made});
   }
-  // A node can begin at the slot.
+  // Whether a node can begin at the slot.
   [[nodiscard]] static bool is_node(const layout::extent_shape& s, unsigned slot, unsigned each) noexcept {
     return each != 0 && slot >= s.header_slots && slot + each <= s.slots && (slot - s.header_slots) % each == 0;
   }

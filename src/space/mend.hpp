@@ -2,7 +2,7 @@
 // anything.
 //
 // What can be mended is what is known twice.  An entry of the page map follows from what lies there if that has headers
-// of objects (whose an extent is nothing else says), an extent's identity from its entry, a length byte from the
+// of objects (nothing else says which owner an extent has), an extent's identity from its entry, a length byte from the
 // object's header and the other way round, an allocation word from the length bytes and headers of its slots; and a
 // checked word in which one bit has changed from its check, which no other word with one changed bit shares.  Of two
 // explanations the one that changes fewer bits is taken; of two that change as many, none.
@@ -41,8 +41,8 @@ struct mended_place {
   std::uint32_t type = 0;
 };
 
-// What is said of an allocation word of a structure's nodes that had nothing to say: it has all places for nodes, of
-// which the structure knows those that are.
+// The message about an allocation word of a structure's nodes that was lost: it names all places for nodes, and the
+// structure knows which of them are nodes.
 inline constexpr char all_places_of_nodes[] = "allocation word of a structure's nodes: all that may be there";
 
 struct mend_summary {

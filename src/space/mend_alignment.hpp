@@ -25,7 +25,7 @@ inline bool signpost_agrees(const std::byte* base, std::uint64_t offset, const l
   return layout::signpost_holds(found, offset + a.signpost(), a);
 }
 
-// Of the object at `offset`, whose header holds and whose room holds its size.
+// Mends what is said of the alignment of the object at `offset`, whose header holds and whose room holds its size.
 inline mended_alignment mend_alignment(std::byte* base, std::uint64_t offset) {
   layout::object_header h;
   std::memcpy(&h, base + offset, sizeof h);
@@ -41,7 +41,7 @@ inline mended_alignment mend_alignment(std::byte* base, std::uint64_t offset) {
     h.size_generation_check = found ^ std::uint64_t{1} << (layout::alignment_shift + bit);
     const auto other = layout::alignment_of(h, offset);
     if (!other || !agrees(*other)) continue;
-    // Two that agree say more than none at all.
+    // A header and a signpost that agree say more than a header alone.
     if (other->natural() && ways != 0) continue;
     ways = other->natural() || by_signpost ? ways + 1 : 1;
     by_signpost = by_signpost || !other->natural();

@@ -2,7 +2,7 @@
 //
 // A word in which one bit has changed is put right by its check.  Beyond that: header pages follow from the room of the
 // map, a number from the cluster that leads here or to which this one leads, lists from the numbers of all clusters.
-// What a store says of itself alone (root, rights, quota) is nothing afterwards where nothing of it can be read.
+// What only its own page says of a store (root, rights, quota) becomes zero where it cannot be read.
 #pragma once
 
 #include <cstddef>
@@ -26,18 +26,18 @@ class cluster_mender {
   cluster_mender(std::byte* base, const geometry& g, put_function put, cannot_function cannot)
       : base_{base}, g_{g}, put_{std::move(put)}, cannot_{std::move(cannot)} {}
 
-  // Of all clusters that the page map names, whose entries are mended.
+  // Mends the headers of all clusters that the page map names; its entries are mended before.
   void mend_headers();
-  // Those whose headers hold now, in the order of their pages.
+  // The clusters whose headers hold now, in the order of their pages.
   [[nodiscard]] const std::vector<cluster>& all() const noexcept { return all_; }
   void mend_lists();
 
  private:
   void mend_words(std::uint64_t page, std::uint64_t pages);
-  // The content of a word that can_be(content); `made`: what it becomes where no bit tells.
+  // The content of a word, one with can_be(content); `made`: what the word becomes where no single bit explains it.
   template <class CanBe>
   std::uint64_t mend_word(std::uint64_t page, std::size_t at, const char* what, std::uint64_t made, CanBe&& can_be);
-  // Of one that leads to a page, or is zero; and of one of so many bits.
+  // Mends a word that leads to a page or is zero; and a word of so many bits.
   void mend_link(std::uint64_t page, std::size_t at, const char* what);
   void mend_number(std::uint64_t page, std::size_t at, const char* what, unsigned bits);
   void mend_zeros(std::uint64_t page, std::size_t from, std::size_t to);

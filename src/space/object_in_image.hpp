@@ -11,7 +11,7 @@
 
 namespace nvm {
 
-// With its header; 0 bytes: no object is allocated there.
+// The room of an object with its header; 0 bytes: no object is allocated there.
 struct object_room {
   std::uint64_t offset = 0;
   std::uint64_t bytes = 0;
@@ -20,7 +20,7 @@ struct object_room {
   }
 };
 
-// Of the extent at `extent`, the object that has the slot.
+// The object of the extent at `extent` that has the slot.
 [[nodiscard]] inline object_room object_in_extent(const std::byte* base, std::uint64_t extent,
                                                   const layout::extent_shape& s, unsigned slot) noexcept {
   for (unsigned w = slot / checked_bits + 1; w-- != 0;) {
@@ -38,7 +38,7 @@ struct object_room {
   return {};
 }
 
-// Of the entry `e` of page `head`, the object that has the place.
+// The object of entry `e` of page `head` that has the place.
 [[nodiscard]] inline object_room object_in_entry(const std::byte* base, const geometry& g, std::uint64_t head,
                                                  const layout::page_entry& e, std::uint64_t place) noexcept {
   const std::uint64_t at = g.page_offset(head);
@@ -63,7 +63,7 @@ struct object_room {
   return {};
 }
 
-// Cost: of a run its pages, and of free pages those since the last that are not.
+// Cost: an entry for each page back to the head of the run, or back to the last page that is not free.
 [[nodiscard]] inline object_room object_in_image(const std::byte* base, const geometry& g,
                                                  std::uint64_t place) noexcept {
   if (!g.in_data(place, 1)) return {};

@@ -1,10 +1,10 @@
-// An attached object store, as it is known in DRAM: which pages of its clusters are in use, which extents nobody has
-// looked at yet.  Rebuilt from the clusters' maps when the store is attached, never persisted.
+// An attached object store, as it is known in DRAM: which pages of its clusters are in use, which extents are not
+// indexed yet.  Rebuilt from the clusters' maps when the store is attached, never persisted.
 //
-// Threads.  `growing` is held by who changes what clusters there are, or how long they are.  `pages` guards the list of
-// clusters and their bitmaps; nothing else is locked under it, and committing threads take it.  Objects of this class
-// are used again and never destroyed while their space lives: a thread with a stale place finds a store, and looks
-// whether it has the page that is meant.
+// Threads.  `growing` is held by the thread that changes which clusters there are, or how long they are.  `pages`
+// guards the list of clusters and their bitmaps; nothing else is locked under it, and committing threads take it.
+// Objects of this class are used again and never destroyed while their space lives: a thread with a stale place finds a
+// store, and looks whether it has the page that is meant.
 #pragma once
 
 #include <array>
@@ -38,9 +38,9 @@ class cluster_pages {
   [[nodiscard]] std::optional<std::uint64_t> find(std::uint64_t count, bool aligned) const noexcept;
   void mark(std::uint64_t page, std::uint64_t count) noexcept;
   void give(std::uint64_t page, std::uint64_t count) noexcept;
-  // Where what has `page` begins; nullopt: it is free, or of the header.
+  // First page of the run or extent that has `page`; nullopt: it is free, or of the header.
   [[nodiscard]] std::optional<std::uint64_t> head_of(std::uint64_t page) const noexcept;
-  // Pages come to its end, free, or go from there; as many as its room has.
+  // Adds free pages at its end, or takes pages from there; no more than it has room for.
   void resize(std::uint64_t pages) noexcept;
   void set_next(std::uint64_t offset) noexcept { cluster_.next = offset; }
 
@@ -66,12 +66,12 @@ class open_store {
   [[nodiscard]] std::uint64_t page() const noexcept { return page_; }  // of the pool
   [[nodiscard]] bool read_only() const noexcept { return read_only_; }
 
-  // Nobody else uses it: reads the maps of its clusters.  errc::corrupt, no_memory.
+  // Reads the maps of its clusters, before any other thread uses it.  errc::corrupt, no_memory.
   [[nodiscard]] status begin(const std::byte* base, const geometry& g, const std::vector<cluster>& clusters,
                              bool read_only) noexcept;
   void end() noexcept;
-  // From open() to close() whoever goes through all stores may look at it.
-  // release, acquire: all that begin() has done is visible.
+  // From open() to close() a thread that goes through all stores may look at it. release, acquire: all that begin() has
+  // done is visible.
   void open() noexcept { open_.store(true, std::memory_order_release); }
   void close() noexcept { open_.store(false, std::memory_order_relaxed); }
   [[nodiscard]] bool is_open() const noexcept { return open_.load(std::memory_order_acquire); }
@@ -91,7 +91,8 @@ class open_store {
 
   // ---- without ----
 
-  // In two steps, so that nothing can fail once the cluster exists; `growing` is held.  errc::no_memory.
+  // Adding a cluster, in two steps, so that nothing can fail once the cluster exists; `growing` is held.
+  // errc::no_memory.
   [[nodiscard]] status prepare_to_add(const cluster& c) noexcept;
   void add_prepared() noexcept;
   void give(std::uint64_t page, std::uint64_t count) noexcept;
@@ -134,8 +135,8 @@ class attached_stores {
   attached_stores& operator=(const attached_stores&) = delete;
   [[nodiscard]] bool exists() const noexcept { return stores_.exists(); }
 
-  // A store that nobody uses; its arena is the `arenas`th after its place.  errc::no_memory.  One caller at a time, as
-  // of put().
+  // A store that no thread uses; the number of its arena is `arenas` plus its place.  errc::no_memory.  One caller at a
+  // time, as of put().
   [[nodiscard]] result<open_store*> get(unsigned arenas) noexcept;
   void put(open_store& s) noexcept;
   // nullptr: there never was one.

@@ -1,8 +1,8 @@
 // Where runs and extents begin, one bit a page: leads from any page to the head of what it belongs to, in three words
 // for a pool of 1 GiB and one more for each further GiB.
 //
-// A bit of a higher layer may be stale while its word changes, so a head may be missed at that moment: whoever finds
-// none, or one that does not reach the page, walks the page map.
+// A bit of a higher layer may be stale while its word changes, so a head may be missed at that moment: a thread that
+// finds none, or one that does not reach the page, walks the page map.
 #pragma once
 
 #include <bit>
@@ -60,7 +60,7 @@ class page_heads {
     return bit ? in_chunk(group * 64 + *bit) : std::nullopt;
   }
 
-  // acquire: pairs with begin_in_chunk(): the run is there that a bit tells of.
+  // acquire: pairs with begin_in_chunk(): the run that a bit tells of is there.
   static std::uint64_t word(const sparse_array<std::uint64_t>& layer, std::uint64_t index) noexcept {
     return layer[index].load(std::memory_order_acquire);
   }

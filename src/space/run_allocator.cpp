@@ -253,8 +253,8 @@ std::optional<std::uint64_t> run_allocator::search_group(std::uint64_t group, un
   return std::nullopt;
 }
 
-// Searches every chunk, regardless of marks, claims of arenas and hints; again while pages that others work on might
-// have done.
+// Searches every chunk, regardless of marks, claims of arenas and hints; again while pages that other threads work on
+// might have served.
 std::optional<std::uint64_t> run_allocator::exhaustive(page_use use, unsigned count) noexcept {
   for (unsigned round = 0;; ++round) {
     bool at_work = false;
@@ -306,7 +306,7 @@ std::optional<std::uint64_t> run_allocator::take_long(std::uint64_t count) noexc
 }
 
 // Highest run of `count` free pages that ends at or below `end`.  Whole chunks go by the upper layers, a word for 64.
-// `apart`: what others work on is none.
+// `apart`: pages that other threads work on count as used.
 std::optional<std::uint64_t> run_allocator::find_long(std::uint64_t end, std::uint64_t count,
                                                       bool apart) const noexcept {
   std::uint64_t stretch_end = end;  // the free pages that reach down to the chunk looked at end here
@@ -362,7 +362,7 @@ bool run_allocator::take_at(std::uint64_t page, std::uint64_t count) noexcept {
   }
 }
 
-// Locks all of the pages, looks, sets their bits, lets go.  It waits for nobody: whoever else is at work goes first.
+// Locks all of the pages, looks, sets their bits, lets go.  It waits for no other thread, which goes first.
 run_allocator::taking run_allocator::try_take(std::uint64_t page, std::uint64_t count) noexcept {
   std::uint64_t locked = 0;
   bool free = true;

@@ -34,7 +34,7 @@ class run_allocator {
   run_allocator(std::uint64_t capacity_pages, unsigned arenas) noexcept;
   [[nodiscard]] bool exists() const noexcept;
 
-  // Pages [size, to) come to be, free.  One caller at a time.
+  // Adds pages [size, to), which are free.  One caller at a time.
   void extend(std::uint64_t to) noexcept;
   [[nodiscard]] std::uint64_t size_pages() const noexcept { return size_.load(std::memory_order_acquire); }
 
@@ -50,7 +50,7 @@ class run_allocator {
 
   // `count` consecutive free pages, now in use; coarse extents lie at multiples of their size.
   [[nodiscard]] std::optional<std::uint64_t> take(unsigned arena, page_use use, std::uint64_t count) noexcept;
-  // These pages, now in use; false: one of them is, or the pool has it not.
+  // Takes these pages; false: one of them is in use, or lies after the pool's end.
   [[nodiscard]] bool take_at(std::uint64_t page, std::uint64_t count) noexcept;
   void give(std::uint64_t page, std::uint64_t count) noexcept;
 

@@ -25,8 +25,8 @@
 /// entry.  It would survive a zero entry (space/E4) that comes late.  But one that came after close(), which promises
 /// that there is nothing to recover, would hit pages with another use.
 //
-// A process that is killed leaves words of the page map in caches.  The next one sees them; were one lost in a power
-// cut after its pages got another use, or an object, the map would contradict itself, or lack an extent.
+// A process that is killed leaves words of the page map in caches.  The next process sees them.  If a power cut lost
+// one after its pages had got another use, or an object, the map would contradict itself, or lack an extent.
 /// Opened without having been closed:
 ///   1. F the page map;                             | recover/E8, E9, mnemosyne/E13, logheap/E11  with what else
 ///                                                  recovery looks at: it and allocation may act on what the map says
@@ -141,12 +141,12 @@ class space final : public space_types, public structure_pages, public store_pag
   // The same in an attached store.  errc::read_only; errc::no_space where its quota is used up, too.
   [[nodiscard, gnu::noinline]] result<reservation> reserve_in(open_store& store, unsigned lane, std::uint64_t bytes,
                                                               layout::object_layout l) noexcept;
-  // Pages for a cluster that is the transaction's to write, as reserve() has it; and such a cluster, or any of a store
-  // that is not attached, to be freed.
+  // Pages for a cluster that the transaction writes, as from reserve(); and a free of such a cluster, or of any cluster
+  // of a store that is not attached.
   [[nodiscard, gnu::noinline]] result<reservation> reserve_cluster(unsigned lane, std::uint64_t pages) noexcept;
   [[nodiscard, gnu::noinline]] result<object> find_cluster(std::uint64_t offset) noexcept;
 
-  // The transaction that reserved it gave it up.
+  // Called when the transaction that reserved it has given it up.
   void cancel(const reservation& r, unsigned lane) noexcept {
     if (r.length_byte == nullptr) {
       release_run(r.offset, r.bytes);
@@ -219,7 +219,7 @@ class space final : public space_types, public structure_pages, public store_pag
     if (o.in == nullptr) return begin_free_run(o, lane);
     held h = hold(*o.in, o.offset, lane);
     const auto taken = [&] { return !is_still(*h.e, h.slot, o) || slot_bits::test(h.e->freeing(), h.slot); };
-    // An orphan, or a store's.
+    // The extent belongs to no lane, or to a store.
     if (h.e->arena.load(std::memory_order_relaxed) >= index_.orphans() && !taken()) {
       const bool read_only = h.in->read_only;
       h.in->lock.unlock();
@@ -391,7 +391,7 @@ class space final : public space_types, public structure_pages, public store_pag
     bool any_hidden;
   };
 
-  // After what frees pages was flushed by this thread, before they are.
+  // Called when this thread has flushed what frees pages, before the pages are free.
   void note_freed() noexcept {
     if constexpr (M::atomic_batches) {
       const lsn_t now = medium_.last_lsn();
@@ -490,7 +490,7 @@ class space final : public space_types, public structure_pages, public store_pag
   }
   void put_tag(extent& e, unsigned slot, log::tag t) noexcept;
   void settle(extent& e, const tags_seen& seen, unsigned lane) noexcept;
-  // Before pages get contents that no log has.
+  // Called before pages get contents that no log has.
   void settle_freed_runs() noexcept {
     if constexpr (S::ordered) {
       const std::uint64_t newest = runs_freed_.load(std::memory_order_acquire);
@@ -554,7 +554,7 @@ class space final : public space_types, public structure_pages, public store_pag
   void settle_pages(std::uint64_t page, std::uint64_t count) noexcept;
   void put_link(link_word at, std::uint64_t to) noexcept;
   [[nodiscard]] std::uint64_t link(link_word at) const noexcept { return load_word(base_, at) & checked_mask; }
-  // With the size of now.
+  // The geometry with the present size.
   [[nodiscard]] geometry sizes_now() const noexcept {
     geometry g = index_.sizes();
     g.size_pages = index_.pages.size_pages();

@@ -66,9 +66,9 @@ class space_index {
       a.lock.unlock();
     }
   }
-  // A descriptor that was private so far is that of the extent at `page`, guarded by an arena but in no bucket of it;
+  // Makes a private descriptor that of the extent at `page`, guarded by an arena but in no bucket of it;
   void name(extent& e, std::uint64_t page, unsigned arena_number, unsigned who) noexcept;
-  // and then in one: allocated from.
+  // and puts it into a bucket, from which threads allocate.
   void file(extent& e, std::int64_t bytes_used, unsigned who) noexcept;
   // Makes `e` part of arena `to`, unless a store has it; the caller holds no lock.
   void move(extent& e, unsigned to, unsigned who) noexcept;
@@ -93,7 +93,8 @@ class space_index {
   // ---- attached stores (open_store.hpp) ----
 
   attached_stores stores;
-  // Held shared by who looks something up in a store that was found by an address, and alone by who detaches one.
+  // Held shared by a thread that looks something up in a store which it found by an address, alone by one that detaches
+  // a store.
   std::shared_mutex detaching;
 
   // As look_up(), of a page that an attached store has; `detaching` is held.
@@ -151,7 +152,7 @@ class space_index {
   extent_pool fine_pool_, coarse_pool_;
   unsigned arena_count_;
   sparse_array<std::uint64_t> arenas_;  // pointers
-  // All of them: who looks for leaks sees none in the table.
+  // All arenas, in a list: a finder of leaks sees no pointers in the table.
   std::atomic<arena*> made_{nullptr};
   std::atomic<std::uint64_t> cursors_[slot_sets] = {};  // next chunk to walk
   std::atomic<std::uint64_t> unindexed_{0};

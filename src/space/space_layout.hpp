@@ -32,8 +32,8 @@ struct page_entry {
   object_layout layout = object_layout::raw;
   slot_protocol protocol = slot_protocol::transactional;
 };
-// Whose objects transactions allocate and free; the pages of the other protocols belong to the structure `store`, which
-// keeps its own account of them (space/structure_pages.hpp).
+// Whether transactions allocate and free the objects; pages of the other protocols belong to the structure `store`,
+// which keeps its own account of them (space/structure_pages.hpp).
 constexpr bool transactional(const page_entry& e) noexcept { return e.protocol == slot_protocol::transactional; }
 constexpr std::uint64_t pack(const page_entry& e) noexcept {
   return std::uint64_t{e.length_pages} | std::uint64_t{e.store} << 32 | std::uint64_t(e.kind) << 48 |

@@ -76,7 +76,7 @@ status space<M, S>::begin_free_run(const object& o, unsigned lane) noexcept {
 template <media M, log::settler S>
 status space<M, S>::check_header(std::uint64_t offset, std::uint64_t units, unsigned shift) const noexcept {
   layout::object_header h;
-  // relaxed: whoever relocates or collects changes other bits of the word.
+  // relaxed: relocation and collection change other bits of the word.
   h.size_generation_check = load_word(base_, offset);
   std::memcpy(&h.type, base_ + offset + offsetof(layout::object_header, type), sizeof h.type);
   h.references = 0;

@@ -267,7 +267,7 @@ void space<M, S>::put_tag(extent& e, unsigned slot, log::tag t) noexcept {
   std::uint64_t g = newest.load(std::memory_order_relaxed);
   while (g < old.generation() && !newest.compare_exchange_weak(g, old.generation(), std::memory_order_relaxed)) {
   }
-  // relaxed: who finds `hidden` counted has the arena's lock after us, and so the rest.
+  // relaxed: a thread that finds `hidden` counted has taken the arena's lock after us, and so sees the rest.
   hiding_[old.lane() / 64].fetch_or(std::uint64_t{1} << old.lane() % 64, std::memory_order_relaxed);
 }
 

@@ -62,7 +62,7 @@ void space<M, S>::settle_pages(std::uint64_t page, std::uint64_t count) noexcept
 
 template <media M, log::settler S>
 void space<M, S>::settle_everything() noexcept {
-  // Where lanes are replayed one by one all that is replayed is words, whose tags are settled one by one.
+  // Where lanes are replayed one by one, only words are replayed, and their tags are settled one by one.
   if constexpr (S::ordered) settler_.settle_all(log::tag::make(0, (std::uint64_t{1} << 52) - 1));
 }
 
@@ -448,7 +448,7 @@ void space<M, S>::take_out(open_store& store, const cluster& c) noexcept {
   const std::uint64_t place = g.page_offset(c.page);
   link_word leads_there = store_page + offsetof(layout::cluster_header, head);
   while (link(leads_there) != place) {
-    // A stray store has cut the list: what is on media is left alone.
+    // A stray write has cut the list: what is on media is left alone.
     if (link(leads_there) == 0) return;
     leads_there = link(leads_there) + offsetof(layout::cluster_header, next);
   }
@@ -606,8 +606,8 @@ bool space<M, S>::each_state_in(open_store& store, Visit&& visit) noexcept {
   return true;
 }
 
-// Whether no open transaction has a part in it; runs are forgotten then, and a thread that frees one later finds it
-// anew, or nothing.  `detaching` and the lock of its arena are held.
+// Whether no open transaction has a part in it.  If so, its runs are forgotten; a thread that frees one later looks it
+// up anew, or finds nothing.  `detaching` and the lock of its arena are held.
 template <media M, log::settler S>
 bool space<M, S>::is_at_rest(open_store& store) noexcept {
   const bool slots = each_state_in(store, [](std::uint64_t, page_state s) {

@@ -12,8 +12,8 @@ class store_lists {
  public:
   // In the order of their pages; `empty`: its map names no page.
   void add(const cluster& c, bool empty) { all_.push_back({c, empty, false}); }
-  // Calls report for each fault.  One that a crash leaves is none: an empty cluster in no list, which its store has in
-  // work (space_stores.hpp).
+  // Calls report for each fault.  An empty cluster in no list, which its store has in work, is no fault: a crash may
+  // leave it (space_stores.hpp).
   void check(const std::byte* base, const geometry& g, const std::function<void(const damage&)>& report);
 
  private:

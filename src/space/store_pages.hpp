@@ -13,12 +13,12 @@ class store_pages {
  public:
   // errc::busy: it is attached, being made or being freed; corrupt; no_memory.
   [[nodiscard]] virtual result<open_store*> attach(std::uint64_t offset, bool read_only) noexcept = 0;
-  // errc::busy: an open transaction has allocated or freed something in it.  On success no log has anything that could
-  // be replayed into its pages, but of transactions that are open.
+  // errc::busy: an open transaction has allocated or freed something in it.  On success no log, except those of open
+  // transactions, has anything that could be replayed into its pages.
   [[nodiscard]] virtual status detach(open_store& store) noexcept = 0;
   // Empty extents, clusters, and pages at the ends of clusters become the pool's.  True if there were any.
   [[nodiscard]] virtual bool trim(open_store& store) noexcept = 0;
-  // What a killed process left half done with the clusters of a store that is not attached is finished.
+  // Finishes what a killed process has left half done with the clusters of a store that is not attached.
   [[nodiscard]] virtual status make_whole(std::uint64_t offset) noexcept = 0;
   // nullptr: the pages at `offset` are of no attached store.
   [[nodiscard]] virtual open_store* attached_at(std::uint64_t offset) noexcept = 0;

@@ -32,9 +32,9 @@ struct run_wish {
   std::uint16_t owner = 0;
   std::uint64_t bytes = 0;
   layout::object_layout layout = layout::object_layout::raw;
-  // False: the entry is flushed, and whoever took the run fences before anything durable leads there.
+  // False: the entry is flushed, and the caller fences before anything durable leads there.
   bool fenced = true;
-  // Told the offset before the entry can become durable.
+  // Called with the offset before the entry can become durable.
   void (*known)(void* context, std::uint64_t offset) = nullptr;
   void* context = nullptr;
 };
@@ -48,7 +48,7 @@ class structure_pages {
                                                           std::uint16_t owner, unsigned slots_each) noexcept = 0;
   // Offset of the pages; errc::no_space, too_large, no_memory, or the error of growth.
   [[nodiscard]] virtual result<std::uint64_t> take_run(unsigned arena, const run_wish& wish) noexcept = 0;
-  // The same; the entry is durable on return.  `known` is told the offset before that.
+  // The same; the entry is durable on return.  `known` is called with the offset before that.
   using offset_known = void (*)(void* context, std::uint64_t offset);
   [[nodiscard]] result<std::uint64_t> take_run(unsigned arena, layout::slot_protocol protocol, std::uint16_t owner,
                                                std::uint64_t bytes, offset_known known = nullptr,
@@ -70,9 +70,9 @@ class structure_pages {
   // Pages that are nobody's get no other use before release(), or the next opening of the pool; nothing is written.
   // False: one of them is in use.
   [[nodiscard]] virtual bool take_free(std::uint64_t offset, std::uint64_t pages) noexcept = 0;
-  // At this moment.
+  // Whether the page is free at this moment.
   [[nodiscard]] virtual bool is_free(std::uint64_t page) const noexcept = 0;
-  // What freed any page that was taken so far is ordered no later (media::last_lsn()); 0 on direct media.
+  // LSN (media::last_lsn()) up to which everything is ordered that has freed a page taken so far; 0 on direct media.
   [[nodiscard]] virtual std::uint64_t freed_by() const noexcept = 0;
   // Pages that the pool has free, or can grow by.
   [[nodiscard]] virtual std::uint64_t free_pages() const noexcept = 0;
