@@ -33,7 +33,8 @@ class barrier_side final : public stm::durable_side {
 
 // Whether this thread has a barrier transaction open, of any pool.
 [[nodiscard]] bool in_barrier_transaction() noexcept;
-// Why it allows only abort, errc::ok where it does not, if it is of this pool or the pool is nullptr; else nothing.
+// Why this thread's barrier transaction allows only abort, errc::ok: it may commit.  nullopt: it is not of this pool
+// (nullptr: of any).
 [[nodiscard]] std::optional<errc> barrier_failure(const nvm_pool* pool) noexcept;
 // Rolls back the levels of nvm_stm_run() whose frames longjmp has left; `later` lies in a frame that was entered after
 // those of the levels that are not left.  True: there were some.
@@ -41,7 +42,7 @@ class barrier_side final : public stm::durable_side {
 // Rolls this thread's barrier transaction back if it is of this pool: the process ends.
 void abandon_barrier_transaction(const nvm_pool* pool) noexcept;
 
-// As nvm_stm_set_root() and nvm_stm_get_root(), of any word of the anchors.
+// As nvm_stm_set_root() and nvm_stm_get_root(), for any word of the anchors.
 [[nodiscard]] int set_anchor(nvm_stm* tx, anchor_word which, void* object);
 [[nodiscard]] void* anchor(nvm_stm* tx, anchor_word which);
 

@@ -16,7 +16,7 @@ class carried_exception {
  public:
   // f() gets data of this pool, whose pages may be lost meanwhile.
   void of(const pool_file& file) noexcept { file_ = &file; }
-  // f(), or `stop` when it throws, and from then on without calling it; likewise once pages of the pool are lost.
+  // Returns f(); `stop` if f throws, and from then on without calling it; likewise once pages of the pool are lost.
   template <class F, class R>
   [[nodiscard]] R call(F&& f, R stop) noexcept {
     if (thrown_ || (file_ != nullptr && file_->lost())) return stop;
@@ -28,7 +28,7 @@ class carried_exception {
       return stop;
     }
   }
-  // After the operation.
+  // Throws the exception that was kept, after the operation.
   void go_on() {
     if (thrown_) std::rethrow_exception(std::exchange(thrown_, nullptr));
   }
@@ -38,7 +38,8 @@ class carried_exception {
   const pool_file* file_ = nullptr;
 };
 
-// f(), in a place that cannot be left: an exception ends the process with a message.  `what`: the function, for it.
+// Calls f() in a place that cannot be left: an exception ends the process with a message, which names the function
+// `what`.
 template <class F>
 auto call_without_exceptions(const char* what, F&& f) noexcept {
   try {

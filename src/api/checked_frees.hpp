@@ -1,5 +1,5 @@
-// What a program frees where references are counted, in checked builds: a second time, or though something refers to
-// it.
+// Wrong frees of a program where references are counted, in checked builds: of an object that was freed already, or
+// that something refers to.
 //
 // Threads: any.
 #pragma once
@@ -27,7 +27,7 @@ class checked_frees final : public object::free_watcher {
   void called(std::uint64_t payload, const void* caller) noexcept {
     try_to([&] { callers_[payload] = caller; });
   }
-  // Of transactions that have committed, once.
+  // The wrong frees of transactions that have committed; each is told once.
   [[nodiscard]] std::vector<wrong_free> take() noexcept {
     const std::lock_guard guard{lock_};
     return std::exchange(wrong_, {});
@@ -69,7 +69,7 @@ class checked_frees final : public object::free_watcher {
   }
   std::mutex lock_;
   std::unordered_map<std::uint64_t, const void*> callers_;  // by payload
-  std::unordered_map<std::uint64_t, bool> let_go_;          // that are there still
+  std::unordered_map<std::uint64_t, bool> let_go_;          // objects that are still there
   std::vector<pending> pending_;
   std::vector<wrong_free> wrong_;
 };

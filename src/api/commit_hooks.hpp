@@ -1,8 +1,8 @@
 // Hooks of commits that are ordered and not yet known to be durable (nvm_tx_commit_async()), of one pool.
 //
-// Each commit's hooks are taken out once, by the thread that finds out what became of it and has nothing open in the
-// pool: after it has waited for a commit (nvm_wait(), nvm_tx_commit(), barriers), after its own nvm_tx_commit_async(),
-// or when it closes the pool.
+// Each commit's hooks are taken out once, by a thread that has nothing open in the pool and finds out what became of
+// the commit: after it has waited for a commit (nvm_wait(), nvm_tx_commit(), barriers), after its own
+// nvm_tx_commit_async(), or when it closes the pool.
 //
 // Threads: any.  The lock is a leaf: hooks run after it is released.
 #pragma once
@@ -62,9 +62,9 @@ class waiting_hooks {
   std::atomic<bool> any_{false};
 };
 
-// Runs the hooks for this event; of those of a rolled back level only the ABORT hooks.
+// Runs the hooks for this event; of a level that was rolled back only its ABORT hooks.
 void run_hooks(nvm_pool* pool, std::span<const tx::hook> hooks, nvm_tx_event event) noexcept;
-// Runs those of the pool's waiting hooks whose outcome is known: COMMIT for durable commits; IN_DOUBT for the rest, if
+// Runs the pool's waiting hooks whose commit's outcome is known: COMMIT for durable commits; IN_DOUBT for the rest, if
 // the pool's medium has `failed`.  Runs none while this thread has a transaction open.
 void run_waiting_hooks(nvm_pool* pool, bool failed) noexcept;
 [[nodiscard]] inline bool is_failure_of_medium(const status& s) noexcept {
@@ -75,7 +75,7 @@ void run_waiting_hooks(nvm_pool* pool, bool failed) noexcept;
   return event >= NVM_TX_ON_COMMIT && event <= NVM_TX_ON_IN_DOUBT;
 }
 
-// Waits for a commit of the pool.  errc::in_doubt: the sync failed that it needed.
+// Waits for a commit of the pool.  errc::in_doubt: a sync failed that the commit needed.
 [[nodiscard]] status wait_for_commit(nvm_pool* pool, lsn_t lsn) noexcept;
 
 }  // namespace nvm::api

@@ -12,8 +12,8 @@
 namespace nvm::api {
 namespace {
 
-// A store that cannot be called off, and whose old bytes cannot be kept: going on would make it impossible to roll
-// back, which the next open still can.
+// Ends the process: the store cannot be called off, and its old bytes cannot be kept.  After it nothing could roll
+// back; now the next open still can.
 [[noreturn]] void cannot_keep(const void* p, std::size_t n) noexcept {
   std::fprintf(stderr, "holdfast: the old bytes of [%p, +%zu) cannot be kept: %s\n", p, n, last_message());
   std::abort();
@@ -27,8 +27,8 @@ result<log::byte_range> range_in(const entry& e, const void* p, std::size_t n) n
   return log::byte_range{offset, n};
 }
 
-// Transactions of this thread in pools of which pages are lost can only be rolled back from now on: whatever the
-// program stores there reaches no file any more.  False: there are none.
+// Transactions of this thread in pools of which pages are lost can only be rolled back from now on: stores of the
+// program there reach no file any more.  False: there are none.
 bool doom_lost(errc code) noexcept {
   bool found = false;
   for (const entry& e : thread_transactions::mine().open()) {
@@ -39,7 +39,7 @@ bool doom_lost(errc code) noexcept {
   return found;
 }
 
-// Whether the transactions can take back stores there though they cannot commit any more.
+// Whether the transactions, which cannot commit any more, can still take back stores there.
 bool are_kept(const nvm_range* ranges, std::size_t count) noexcept {
   for (std::size_t i = 0; i < count; ++i) {
     const entry* e = thread_transactions::mine().around(ranges[i].p);
@@ -54,7 +54,7 @@ bool are_kept(const nvm_range* ranges, std::size_t count) noexcept {
 void log_ranges(const nvm_range* ranges, std::size_t count) noexcept {
   const status logged = announce(ranges, count, outside_of_transactions::left_out);
   if (!logged && logged.error() == errc::log_full && are_kept(ranges, count)) return;
-  // Of a child that has a picture: its stores are its own, and where it has none they say so.
+  // A child that has a picture stores into that; a child without one is told of the failure at the store.
   if (!logged && logged.error() == errc::forked) return;
   if (logged || (logged.error() == errc::io && doom_lost(logged.error()))) return;
   cannot_keep(ranges[0].p, ranges[0].n);
@@ -139,7 +139,7 @@ size_t __nvm_room(const void* p, size_t n) {
   const void* start = nullptr;
   if (const std::size_t bytes = __nvm_object_around(p, &start); bytes != 0)
     return std::min(n, reinterpret_cast<std::uintptr_t>(start) + bytes - at);
-  // What is no object, as the inside of a store: at least the pool ends.
+  // The address is in no object, as inside of a key-value store: the end of the pool is a bound.
   const std::uint64_t end = e->base + e->pool->file->geometry().objects_end();
   return at < end ? std::min(n, end - at) : n;
 }

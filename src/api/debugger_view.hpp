@@ -16,10 +16,10 @@ struct debugger_view {
 
   std::uint64_t mark = 0;
   const char* name = nullptr;        // path of the pool, name of the store
-  const void* pool = nullptr;        // address that the pool is mapped at; of a store the handle of its pool
+  const void* pool = nullptr;        // of a pool: its address; of a store: the handle of its pool
   std::uint32_t kind = 0;            // enum nvm_engine; of a store enum nvm_kv_index or nvm_lf_kind
   std::uint32_t medium = 0;          // of a pool: enum nvm_medium
-  const void* size_pages = nullptr;  // of a pool: 8 bytes that have its size in pages at the moment
+  const void* size_pages = nullptr;  // of a pool: where 8 bytes have its present size in pages
   std::uint64_t page_bytes = 0;      // of a pool
 };
 static_assert(sizeof(debugger_view) == 48 && offsetof(debugger_view, kind) == 24);

@@ -49,7 +49,7 @@ void copy_pool(picture& p) noexcept {
   if (p.copy == nullptr) return;
   std::memcpy(p.copy, p.base, g.page_map_offset + 8 * g.size_pages);
   for (std::uint64_t page = 0; page < g.size_pages;) {
-    // Other threads may be taking pages.  acquire: what is in one that is seen was put there.
+    // Other threads may be taking pages.  acquire: the content of a page that is seen is complete.
     const std::uint64_t word = std::atomic_ref{*reinterpret_cast<std::uint64_t*>(p.base + g.entry_offset(page))}.load(
         std::memory_order_acquire);
     layout::page_entry e;
@@ -81,7 +81,7 @@ void in_parent() noexcept {
 }
 void in_child() noexcept {
   for (picture& p : pictures) {
-    // A child that has pictures hands them on.
+    // A child that has pictures hands them on to its own children.
     if (p.pool.load(std::memory_order_relaxed) == nullptr && has_pictures.load(std::memory_order_relaxed)) continue;
     const bool moved =
         p.copy != nullptr && ::mremap(p.copy, p.bytes, p.bytes, MREMAP_MAYMOVE | MREMAP_FIXED, p.base) != MAP_FAILED;
@@ -96,7 +96,7 @@ void in_child() noexcept {
   changing.unlock();
 }
 
-// errc::engine: what is in the pool's mapping is not all that there is, or may not be looked at.
+// errc::engine: the pool's mapping does not have all of its data, or may not be looked at.
 status can_be_pictured(nvm_pool* pool) noexcept {
   if (status s = pool->file->usable(); !s) return s;
   const char* why = nullptr;
@@ -153,7 +153,7 @@ void forget_transactions_of_parent() noexcept {
 
 bool in_picture_slowly(const void* p) noexcept {
   const auto* at = static_cast<const std::byte*>(p);
-  if (find_pool(p) != nullptr) return false;  // one of this process took its place
+  if (find_pool(p) != nullptr) return false;  // a pool of this process has taken the addresses
   return std::any_of(pictures.begin(), pictures.end(), [&](const picture& one) {
     return one.bytes != 0 && static_cast<std::uint64_t>(at - one.base) < one.bytes;
   });

@@ -51,7 +51,7 @@ class collection {
     const all_pages_open stores{pool_};
     if (status s = admit(); !s) return s;
     if (pool_->references != nullptr && options_.dry_run == 0) {
-      // Records that wait, of what is freed by the way they say, would be about others' objects afterwards.
+      // After the frees, records that still wait would be about objects that took the places of freed ones.
       if (status s = pool_->references->counts().settle(object::references::how::at_rest); !s) return s;
     }
     commits_ = commits_of(pool_);
@@ -188,7 +188,7 @@ class collection {
           pool_, "nobody has described the types of objects that can be reached, and what they point to is unknown",
           sums.undescribed);
     }
-    // What stores hold is theirs to collect.
+    // Objects in object stores are collected with their stores.
     if constexpr (requires { objects.keep_objects_of_stores(); }) objects.keep_objects_of_stores();
     if (status s = sweep(objects); !s) return s;
     if (options_.conservative == 0) {
@@ -296,7 +296,8 @@ class collection {
 
   // ---- weak pointers to garbage, and the frees ----
 
-  // All of them, before anything is freed: a crash in between leaves garbage, and no pointer to what is something else.
+  // All of them, before anything is freed: a crash in between leaves garbage, and no pointer to memory with another
+  // use.
   [[nodiscard]] status clear_weak() { return planted(plant::weak_cleared_last) ? status{} : make_null(weak_); }
   [[nodiscard]] status make_null(std::span<const std::uint64_t> places) {
     for (std::size_t at = 0; at < places.size(); at += object::null_words_at_once) {
@@ -321,7 +322,7 @@ class collection {
       if (s) tell(NVM_GC_FREEING, at + n, garbage_.size());
     }
     if (s) s = garbage_.empty() ? at_rest() : pool_->engine->wait(last);
-    // The pool has failed between two transactions: what the ones before have freed may be lost.
+    // The pool has failed between two transactions: frees of the earlier ones may be lost.
     if (s.error() == errc::io && last != 0 && !pool_->engine->is_durable(last)) s = engines::in_doubt();
     if (last != 0 && s) s = change_is_intact(pool_);
     report_.free_ns = ns_since(start);
@@ -368,7 +369,7 @@ class collection {
     return {};
   }
 
-  // Everything that is left can be reached: counts become what its pointers say.
+  // All objects that are left can be reached: counts become what their pointers say.
   [[nodiscard]] status count_anew() noexcept {
     object::references& counts = pool_->references->counts();
     const std::uint64_t before = counts.sums().mended;
@@ -400,7 +401,8 @@ status admit(const nvm_pool* pool, const nvm_gc_options& options) noexcept {
 status collect(nvm_pool* pool, const nvm_gc_options& options, nvm_gc_report& report) noexcept try {
   if (pool == nullptr) return fail(errc::invalid, "the pool is NULL");
   if (status s = pool->file->usable(); !s) return s;
-  // A failed pool: objects that an earlier collection freed in memory alone would be missed, and not be free.
+  // In a failed pool objects would be missing that an earlier collection freed in memory alone; they are not free in
+  // the file.
   if (status s = medium_is_whole(pool); !s) return s;
   const std::unique_lock one_at_a_time{pool->collecting, std::try_to_lock};
   if (!one_at_a_time) return fail(errc::busy, "%s: another collection runs", pool->file->path());

@@ -10,7 +10,7 @@ namespace {
 // So that a commit does not become long.
 constexpr std::size_t late_frees_per_commit = 1024;
 
-// In this thread's transaction, whose commit comes next: what other threads have left, as far as it may be freed.
+// Frees what other threads have left, as far as it may be freed, in this thread's transaction, whose commit comes next.
 status free_these(const entry& e, std::vector<late_frees::object>& objects) noexcept {
   if (status s = e.transaction->begin(); !s) return s;
   for (const late_frees::object& o : objects) {

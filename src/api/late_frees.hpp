@@ -1,10 +1,10 @@
 // Objects that threads without a transaction have freed: they wait for a transaction that may free them.
 //
-// What was unlinked by a transaction that is still open must not be freed before it commits: a crash would bring back
-// the link.  Which one that is, if any, cannot be known; so an object waits until each transaction that was open when
-// it was left has ended, or is the one that commits now and frees it (`turns`, engine::turns_of()).
+// An object must not be freed before the transaction has committed that unlinked it: a crash would bring back the link.
+// Which transaction that is, if any, cannot be known; so an object waits until each transaction has ended that was open
+// when it was left, except the one that commits now and frees it (`turns`, engine::turns_of()).
 //
-// Crashes.  Nothing of this is durable: what waits stays allocated.
+// Crashes.  Nothing of this is durable: objects that wait stay allocated.
 //
 // Threads: any; a mutex.  `any()` is asked by each commit, and is a load.
 #pragma once
@@ -31,7 +31,7 @@ class late_frees {
     std::vector<turn> open;  // transactions at that moment
   };
 
-  // relaxed: a commit that misses one which is left at the same time leaves it to the next.
+  // relaxed: a commit may miss an object that is left at the same moment; the next commit finds it.
   [[nodiscard]] bool any() const noexcept { return count_.load(std::memory_order_relaxed) != 0; }
 
   [[nodiscard]] std::size_t waiting() const noexcept { return count_.load(std::memory_order_relaxed); }
@@ -53,7 +53,7 @@ class late_frees {
   [[nodiscard]] std::vector<object> take(const engines::engine& e, unsigned lane, std::size_t count_max) {
     std::vector<object> taken;
     const std::lock_guard guard{lock_};
-    // Before anything moves: one without the transactions that it waits for would be freed too early.
+    // Before anything moves: an object that lost its list of transactions would be freed too early.
     taken.reserve(std::min(waiting_.size(), count_max));
     std::size_t kept = 0;
     for (std::size_t i = 0; i < waiting_.size(); ++i) {
@@ -70,7 +70,7 @@ class late_frees {
     count_.store(kept, std::memory_order_relaxed);
     return taken;
   }
-  // Calls visit(payload) for each that waits: whatever leads there, it is somebody else's to free.
+  // Calls visit(payload) for each object that waits: whatever leads there, this class frees it.
   template <class Visit>
   void each(Visit&& visit) {
     const std::lock_guard guard{lock_};

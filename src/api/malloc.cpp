@@ -18,7 +18,7 @@
 namespace nvm::api {
 namespace {
 
-// So many frees may wait before a thread without a transaction makes one of its own for them.
+// So many frees may wait before a thread without a transaction begins one for them.
 constexpr std::size_t late_frees_waiting_max = 256;
 
 void* no_memory_for_program(int code) noexcept {
@@ -26,8 +26,7 @@ void* no_memory_for_program(int code) noexcept {
   return nullptr;
 }
 
-// Whether words of fresh memory must not hold what was there: they might be taken for addresses of programs
-// (nvm_statics_in_untyped()).
+// Whether fresh memory must be zeroed: old words might be taken for addresses of programs (nvm_statics_in_untyped()).
 bool zeroes() noexcept { return object::static_registry::of_program().untyped_may_lead(); }
 
 // NULL: the ordinary heap.  A forked child has no pools to allocate in.
@@ -36,7 +35,7 @@ NVM_POOL* scope_of_thread() noexcept {
   return pool == nullptr || pool->file->forked() ? nullptr : pool;
 }
 
-// What make() gives, in this thread's transaction of the pool; NULL, and that transaction is as it was.
+// Calls make() in this thread's transaction of the pool.  If it gives NULL, that transaction is as it was.
 template <class Make>
 void* try_in(NVM_POOL* pool, Make&& make) noexcept {
   entry* const e = thread_transactions::mine().in(pool);

@@ -1,8 +1,8 @@
-// Handles of what a pool has by name: lock-free structures and sets of regions.  A name has one handle for each way to
-// use it, such as with or without waiting.  A handle stays valid until the pool is closed, also after the drop.
+// Handles of the named things of a pool: lock-free structures and sets of regions.  A name has one handle for each way
+// to use it, such as with or without waiting.  A handle stays valid until the pool is closed, also after the drop.
 //
-// Handle: a struct of the C interface that begins with `seen, pool, of, all`, and then says how; `of` is null once
-//         it was dropped.
+// Handle: a struct of the C interface that begins with `seen, pool, of, all`, and goes on with the way to use it; `of`
+//         is null once it was dropped.
 // Side:   the engine's face; it has drop(name) and names(visitor, argument).
 // All:    derives from named<Handle, Side>; the pool shares one with the threads that have used it.
 // Threads: any; named::lock is held while handles are found, made and dropped.
@@ -44,14 +44,15 @@ enum class effect : std::uint8_t {
   begins    // becomes durable with a later call
 };
 
-// After a call: wait() until it is durable.  Of a handle that does not wait: the medium has taken it.
+// Called after a call: waits, by wait(), until it is durable.  For a handle that does not wait: checks that the medium
+// has taken it.
 template <effect What, class Handle, class Wait>
 [[nodiscard]] status acknowledge(const Handle* handle, Wait&& wait) noexcept {
   if (handle->waits) return wait();
   const status taken = medium_is_whole(handle->pool);
   return What == effect::changes ? engines::of_what_is_done(taken) : taken;
 }
-// After that: no page was lost meanwhile.
+// Called after that: checks that no page was lost meanwhile.
 template <effect What>
 [[nodiscard]] status no_page_was_lost(const NVM_POOL* pool) noexcept {
   return What == effect::looks ? intact(pool) : change_is_intact(pool);
@@ -67,7 +68,7 @@ struct words {
   if (pool == nullptr) return fail(errc::invalid, "the pool is NULL");
   return pool->file->usable();
 }
-// errc::not_found: what it named was dropped.
+// errc::not_found: the thing that the handle named was dropped.
 template <class Handle>
 [[nodiscard]] status usable_handle(const Handle* h, const words& w) noexcept {
   if (h == nullptr) return fail(errc::invalid, "the %s is NULL", w.one);
@@ -76,7 +77,7 @@ template <class Handle>
   return h->pool->file->accepts_commits();
 }
 
-// Those of the pool, kept in `place` under `lock`: made by open(all) -> result<unique_ptr<Side>> if there are none yet.
+// The pool's `All`, kept in `place` under `lock`; made by open(all) -> result<unique_ptr<Side>> if there is none yet.
 template <class All, class Open>
 [[nodiscard]] result<All*> all_of(NVM_POOL* pool, std::mutex& lock, std::shared_ptr<All>& place, const words& w,
                                   Open&& open) noexcept try {
@@ -96,7 +97,7 @@ template <class All, class Open>
   return fail(errc::no_memory, "no volatile memory for the %s of a pool", w.all);
 }
 
-// The handle of a name for one of the ways; how: what it says of that.  named::lock is held.
+// The handle of a name for one of the ways; `how`: its members about that way.  named::lock is held.
 template <class All, class Of, class... How>
 [[nodiscard]] auto handle_of(NVM_POOL* pool, All& all, std::string_view name, Of* of, unsigned way, std::uint64_t mark,
                              const words& w, How... how) noexcept -> result<typename All::handle_type*> try {
@@ -115,7 +116,7 @@ template <class All, class Of, class... How>
   return fail(errc::no_memory, "no volatile memory for a %s", w.one);
 }
 
-// at_rest(side): whether it may go, asked under the lock.
+// at_rest(side), asked under the lock: whether the side may be closed.
 template <class All, class AtRest>
 [[nodiscard]] status drop_named(const NVM_POOL* pool, All& all, const char* name, const words& w,
                                 AtRest&& at_rest) noexcept {
@@ -139,7 +140,7 @@ template <class All, class AtRest>
 }
 
 // Calls visit(name, fact, argument) for each until it answers something else than 0, which is the result; -1: reported.
-// `here`: the call, which is over before an exception of the visitor goes on.
+// `here`: the call, which ends before an exception of the visitor goes on.
 template <class Fact, class All>
 [[nodiscard]] int names_of(const NVM_POOL* pool, All& all, int (*visit)(const char*, Fact, void*), void* argument,
                            std::optional<platform::in_call>& here) {

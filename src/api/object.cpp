@@ -88,7 +88,7 @@ result<void*> allocate(NVM_POOL* pool, std::uint32_t type, std::uint64_t bytes, 
   return static_cast<void*>(pool->base() + *payload);
 }
 
-// The same where `old` lies: an object of a store moves within its store.
+// Allocates in the store of `old`, if that is in one: an object of a store moves within its store.
 result<void*> allocate_beside(NVM_POOL* pool, const object_facts& old, std::uint32_t type,
                               std::uint64_t bytes) noexcept {
   open_store* const of = store_holding(pool, old.payload);
@@ -104,15 +104,16 @@ result<void*> allocate_beside(NVM_POOL* pool, const object_facts& old, std::uint
   return static_cast<void*>(pool->base() + *payload);
 }
 
-// New size inside the room that the object has: its header changes, and what it grows by becomes the transaction's.
+// Gives the object a new size inside its room: its header changes, and the bytes that are added become the
+// transaction's.
 status resize_in_place(NVM_POOL* pool, open_transaction& t, const object_facts& o, std::uint32_t type,
                        std::uint64_t bytes) noexcept {
   const std::uint64_t at = o.header();
-  // Not the count of references, which is no program's.
+  // Without the count of references, which no program changes.
   constexpr std::uint64_t changed_bytes = offsetof(layout::object_header, references);
   const log::byte_range changed[] = {{at, changed_bytes}, {o.payload + o.bytes, bytes > o.bytes ? bytes - o.bytes : 0}};
   if (status s = t.announce(changed, std::size(changed)); !s) return s;
-  // All of its room from here on: an abort may take the new size back.
+  // All of its room is accessible from here on: an abort may take the new size back.
   platform::memory_watch::accessible(pool->base() + o.payload, o.usable);
   auto* h = reinterpret_cast<layout::object_header*>(pool->base() + at);
   layout::object_header next = layout::make_object_header(bytes + o.aligned.padding(), type, at);
@@ -121,7 +122,7 @@ status resize_in_place(NVM_POOL* pool, open_transaction& t, const object_facts& 
   return {};
 }
 
-// An object whose contents the call has stored: on a page that is lost they are nowhere.
+// Asked after the call has stored an object's contents: on a page that is lost they are gone.
 status stored_in(NVM_POOL* pool) noexcept {
   const status s = intact(pool);
   if (s) return s;
@@ -201,7 +202,7 @@ void* nvm_realloc(NVM_POOL* pool, void* object, uint32_t type_id, size_t size) {
   const bool same_slots =
       fits && (g.home_bytes != 0 ? size + padding <= room && size > old->usable / 2
                                  : nvm::layout::same_room(old->bytes + padding, size + padding, g.page_shift));
-  // A new object is durable as far as it was asked for: it grows elsewhere.
+  // Of a new object only the bytes that were asked for become durable: to grow, it moves.
   if (same_slots && !(old->reserved && size > old->bytes)) {
     nvm::status s = api::resize_in_place(pool, *(*e)->transaction, *old, type_id, size);
     if (s) s = api::stored_in(pool);

@@ -116,7 +116,7 @@ void object_stores::end(NVM_POOL* pool, bool exiting) noexcept {
     for (auto& [name, s] : all->attached_) {
       engines::left_open left;
       all->collector_->end_local(*s);
-      (void)all->side_->detach(*s->of, left);  // nothing is open that could keep it
+      (void)all->side_->detach(*s->of, left);  // no open transaction can keep it
       s->of = nullptr;
       s->times = 0;
     }
@@ -128,7 +128,7 @@ void object_stores::end(NVM_POOL* pool, bool exiting) noexcept {
 
 // ---- protection -----------------------------------------------------------------------------------------------------
 
-// Pages of all stores, as the page map alone says: neighbours by one call, and without a look at any store.
+// Protects the pages of all stores by the page map alone: neighbours by one call, and no store is looked at.
 void object_stores::protect_all() noexcept {
   if (guard_ == nullptr || !pool_->file->has_feature(layout::feature_stores)) return;
   const geometry g = shape();
@@ -163,7 +163,7 @@ void object_stores::protect(std::uint64_t page, page_access to) noexcept {
   (void)side_->ranges(page, [&](std::uint64_t offset, std::uint64_t bytes) { guard_->close_to(offset, bytes, to); });
 }
 
-// Its pages leave memory last while it is attached, where the pool has a tier.
+// In a pool with a tier the store's pages leave memory last while it is attached.
 void object_stores::refer(std::uint64_t page, bool referenced) noexcept {
   if (pool_->refer_pages == nullptr) return;
   (void)side_->ranges(
@@ -178,7 +178,7 @@ void object_stores::close_what_has_ended() {
     return true;
   });
 }
-// The store is attached again, or goes.
+// Called when the store is attached again, or freed.
 void object_stores::forget_closing(std::uint64_t page) {
   std::erase_if(closing_, [&](closing& c) {
     if (c.page != page) return false;
@@ -403,7 +403,7 @@ nvm_store* object_stores::by_number(std::uint64_t number) {
 }
 
 // Its pages are accessible as long as it is attached, and after that until this transaction has ended.  Without the
-// lock: who waits for it in an open transaction would keep drops from going on.
+// lock: a thread that waited for it in an open transaction would keep drops from going on.
 template <class Set>
 status object_stores::set_word(nvm_store& s, Set&& set) {
   if (s.of == nullptr) return fail(errc::invalid, "store \"%s\" is not attached", s.name.c_str());

@@ -1,8 +1,8 @@
 // The object stores of an open pool in the C interface: names, attached stores, protection, stores that are being
 // dropped.
 //
-// Local namespace (HEAPO, section II-A): attached stores by name, in a hash table.  Of all others the catalogue in the
-// pool knows.
+// Local namespace (HEAPO, section II-A): attached stores by name, in a hash table.  All other stores are in the
+// catalogue in the pool.
 //
 // Threads.  One lock, held by every call about names and attached stores, also for its transaction, so that look-ups
 // read the trie in place; not while a thread waits until a commit is durable, nor from one batch of a drop to the next.
@@ -34,7 +34,7 @@ class store_contents : public attachment {
   // The store is about to be detached: from here on nothing of it can be opened.  errc::busy: the program has something
   // open, and the message names it.
   [[nodiscard]] virtual status shut() noexcept = 0;
-  // It stays attached.
+  // The store stays attached after all.
   virtual void reopen() noexcept = 0;
 };
 }  // namespace nvm::api
@@ -90,13 +90,14 @@ class pages_keeper final : public engines::store_keeper {
   stores::page_guard* guard = nullptr;  // nullptr: nothing is protected; changed while nothing is attached
 
  private:
-  // Of the calling thread; nullptr: it records nothing.
+  // The recording of the calling thread; nullptr: it records nothing.
   [[nodiscard]] recording* mine() noexcept;
   std::mutex lock_;  // a leaf
   std::vector<recording*> recordings_;
 };
 
-// Says how many threads wait for it that are called by the program: who holds it for the library alone gives it back.
+// A lock that counts the program's threads which wait for it: a thread that holds it for work of the library gives it
+// back.
 class program_lock {
  public:
   void lock() noexcept {
@@ -118,11 +119,12 @@ class object_stores {
  public:
   using taking = std::unique_lock<program_lock>;
 
-  // Those of a pool; made by the first call.
+  // The object stores of a pool; made by the first call.
   [[nodiscard]] static result<object_stores*> of(NVM_POOL* pool) noexcept;
-  // While the pool is opened: what is to be protected is so before the program has the pool.
+  // Called while the pool is opened: protects pages before the program has the pool.
   [[nodiscard]] static status begin(NVM_POOL* pool) noexcept;
-  // While it is closed: pages are accessible, handles are of no use.  `exiting`: other threads may go on.
+  // Called while the pool is closed: afterwards pages are accessible, and handles are refused.  `exiting`: other
+  // threads may go on.
   static void end(NVM_POOL* pool, bool exiting) noexcept;
 
   [[nodiscard]] status create(const char* name, const nvm_store_options& o);
@@ -141,7 +143,7 @@ class object_stores {
   [[nodiscard]] status configure(const nvm_stores_options& o);
   [[nodiscard]] status statistics(nvm_stores_statistics& out);
 
-  // Of a handle; nullptr: none, or no store holds the place.
+  // The handle of the attached store that holds the place; nullptr: none does.
   [[nodiscard]] nvm_store* holder(std::uint64_t offset);
   [[nodiscard]] open_store* open_holder(std::uint64_t offset) noexcept {
     return side_ == nullptr ? nullptr : side_->holder(offset);
@@ -150,7 +152,7 @@ class object_stores {
   [[nodiscard]] nvm_store* by_name(std::string_view name);
   [[nodiscard]] status set_root(nvm_store& s, open_transaction& t, std::uint64_t payload);
   [[nodiscard]] result<std::uint64_t> root_of(const nvm_store& s) const noexcept;
-  // The same two of the directory of its own key-value stores.
+  // The same two for the directory of the store's own key-value stores.
   [[nodiscard]] status set_key_values(nvm_store& s, open_transaction& t, std::uint64_t payload);
   [[nodiscard]] result<std::uint64_t> key_values_of(const nvm_store& s) const noexcept;
   // What is kept for the store; made by make() -> shared_ptr where there is nothing yet.  errc::invalid: it is not
@@ -184,7 +186,7 @@ class object_stores {
   // A slice of work on stores that nobody has attached; false: there is none.
   [[nodiscard]] bool collect_detached(const object::collection_slice& slice) noexcept;
   [[nodiscard]] const std::atomic<unsigned>* callers() const noexcept { return &lock_.callers(); }
-  // Between these two nothing of that happens, and no transaction of it is open.
+  // Between these two no detached store is collected, and no transaction of such a collection is open.
   void rest() noexcept {
     resting_.fetch_add(1, std::memory_order_relaxed);
     const taking slice_is_over{lock_};
@@ -208,11 +210,11 @@ class object_stores {
   [[nodiscard]] stores::pool_bytes bytes() const noexcept;
   [[nodiscard]] const char* path() const noexcept { return pool_->file->path(); }
 
-  // Under the lock.  One transaction: f, then the words of names.  `after`: what f opens is closed, and the page that
-  // it names protected, when the transaction can touch them no more; nullptr: it stays open.
+  // Under the lock.  One transaction: f, then the words of names.  `after`: when the transaction can no longer touch
+  // them, the pages that f opened are closed, and the page that `after` names is protected; nullptr: they stay open.
   using body = std::function<status(open_transaction& t, names_change& names)>;
   [[nodiscard]] status change(const body& f, lsn_t& lsn, closing* after = nullptr);
-  // `made_at`: what to wait for if it was made.
+  // `made_at`: the LSN to wait for if the catalogue was made.
   [[nodiscard]] status find_catalogue(wanted_catalogue how, unsigned burst = layout::burst_names_default,
                                       lsn_t* made_at = nullptr);
   [[nodiscard]] result<std::uint64_t> page_of(std::string_view name);
@@ -235,7 +237,7 @@ class object_stores {
   void protect_all() noexcept;
   void unprotect() noexcept;
 
-  // Without the lock.  What cannot go yet is left for a later call.
+  // Without the lock.  A store that cannot be freed yet is left for a later call.
   [[nodiscard]] status finish_drop(std::uint64_t page, std::string_view name, bool& left);
   [[nodiscard]] bool lacks_places();
   [[nodiscard]] status drop_batch(std::uint64_t page, bool& done, lsn_t& lsn);
@@ -259,7 +261,7 @@ class object_stores {
   [[nodiscard]] bool waits_for_transactions(std::uint64_t page) const noexcept;
   void begin_detached(const named_page& which);
   void end_detached() noexcept;
-  // Its own to be, from here on: somebody asks for the store.
+  // Ends the collection of a detached store that a thread asks for.
   void interrupt_detached(std::uint64_t page) noexcept;
   void has_changed(std::uint64_t page) noexcept {
     unchanged_.erase(page);
@@ -289,14 +291,14 @@ class object_stores {
   std::string round_at_;               // the last name that was looked at; empty: no round is on
 };
 
-// errc::system with that errno: what rights do not allow.
+// errc::system with errno `cause`: the rights do not allow it.
 [[nodiscard]] errc refused(int cause, const char* what, std::string_view name, const stores::rights& r) noexcept;
 
 // The attached store that has this place; nullptr: none.
 [[nodiscard]] open_store* store_holding(NVM_POOL* pool, std::uint64_t offset) noexcept;
 
-// The directory of a store's own key-value stores, 0: none; and another, an object of the store: fill(payload) writes
-// it in the transaction that makes it.  This thread has no transaction open.
+// The directory of a store's own key-value stores, 0: none; and a call that makes another one, an object of the store,
+// which fill(payload) writes in the same transaction.  This thread has no transaction open.
 [[nodiscard]] result<std::uint64_t> key_values_of(const nvm_store& s) noexcept;
 [[nodiscard]] status make_key_values(nvm_store& s, std::uint32_t type, std::uint64_t bytes,
                                      const std::function<void(std::uint64_t payload)>& fill);

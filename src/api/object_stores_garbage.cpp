@@ -1,11 +1,11 @@
 // Garbage in the object stores of a pool: collections that are asked for, and those of stores that nobody has attached.
 //
-// Which stores have changed since their last collection this process remembers: all that it has attached for change,
-// and made, since then.  Of what other processes have done it knows nothing, so that each store is collected once after
-// the pool was opened.
+// This process remembers which stores have changed since their last collection: all that it has made since then, or
+// attached for change.  It does not know what other processes have done, so each store is collected once after the pool
+// was opened.
 //
-// A store that is collected while nobody has it is attached by the library alone, and has no handle.  Whoever asks for
-// it by its name ends that first.
+// A store that is collected while nobody has it is attached by the library alone, and has no handle.  A thread that
+// asks for it by its name ends the collection first.
 #include <algorithm>
 #include <cerrno>
 #include <new>
@@ -21,7 +21,7 @@ using object::beside_collection;
 
 namespace {
 constexpr std::size_t names_looked_at = 64;  // in one slice
-// Pages of a store that give what is empty back in less than a slice.
+// A store of so many pages gives back its empty pages in less than a slice.
 constexpr std::uint64_t trimmed_pages_max = 1024;
 }  // namespace
 
@@ -47,7 +47,7 @@ void object_stores::stop_collecting(NVM_POOL* pool) noexcept {
 
 // ---- asked for ------------------------------------------------------------------------------------------------------
 
-// The store is attached meanwhile, so that it stays, and its own collections keep away.
+// The store is attached meanwhile, so that it stays; its local collections keep away.
 status object_stores::collect(const char* name, bool dry_run, nvm_store_gc_report& report) {
   if (pool_->file->read_only() && !dry_run) return fail(errc::read_only, "%s is open read-only", path());
   if (pool_->references != nullptr)
@@ -90,7 +90,7 @@ bool object_stores::collect_detached(const object::collection_slice& slice) noex
   if (resting_.load(std::memory_order_relaxed) != 0) return false;
   lock_.lock_for_library();
   const taking taken{lock_, std::adopt_lock};
-  // Again: who rests waits for this lock once.
+  // Asked again under the lock: a thread that calls rest() waits for this lock once.
   if (side_ == nullptr || resting_.load(std::memory_order_relaxed) != 0) return false;
   if (!collector_->detached()) {
     end_detached();
@@ -133,7 +133,7 @@ bool object_stores::fill_waiting() {
   const auto more = trie_each(m, catalogue_->root_at(), "", round_at_, [&](std::string_view name, std::uint64_t page) {
     try {
       last = name;
-      // One that is attached is its own to collect, and has changed when it is detached.
+      // An attached store is collected locally, and counts as changed when it is detached.
       if (unchanged_.count(page) == 0 && attached(name) == nullptr) waiting_.push_back({last, page});
     } catch (const std::bad_alloc&) {
       return false;
@@ -161,7 +161,7 @@ void object_stores::begin_detached(const named_page& which) {
   const auto of = side_->attach(*page, false);
   recorded.end();
   if (!of) {
-    // It is damaged, most likely: who attaches it is told.
+    // It is damaged, most likely: a program that attaches it is told.
     unchanged_.insert(*page);
     return;
   }
@@ -181,7 +181,7 @@ void object_stores::end_detached() noexcept {
   collected_.runs->stop();
   collected_.runs.reset();
   closing after{collected_.page, {}, {}};
-  // Nobody but the collection has ever had it, and that has no transaction open.
+  // Only the collection has had it attached, and that has no transaction open.
   const status detached = side_->detach(*collected_.of, after.left);
   if (detached) closing_.push_back(std::move(after));
   collected_ = {};

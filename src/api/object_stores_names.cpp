@@ -22,7 +22,7 @@ constexpr std::uint64_t drop_patience_ns = 1'000'000'000;
 
 }  // namespace
 
-// As a system call fails that is refused.
+// Fails like a system call that is refused.
 errc refused(int cause, const char* what, std::string_view name, const rights& r) noexcept {
   const errc code = fail(errc::system, "store \"%.*s\" of user %u and group %u, mode %04o: %s",
                          static_cast<int>(name.size()), name.data(), r.owner, r.group, r.mode, what);
@@ -250,7 +250,7 @@ status object_stores::take_name(F&& f, std::uint64_t& dying) {
       }
     }
     if (s) return wait(lsn);
-    // Others go on as soon as transactions have ended that knew the dying ones.
+    // Tried again: places get free as soon as transactions have ended that knew the dying stores.
     if (!lacked || platform::monotonic_ns() > until) return s;
     if (status finished = finish_drops(); !finished) return finished;
     std::this_thread::sleep_for(std::chrono::microseconds{200});
@@ -334,7 +334,7 @@ status object_stores::rename(const char* name, const char* new_name) {
 status object_stores::drop_batch(std::uint64_t page, bool& done, lsn_t& lsn) {
   const taking taken{lock_};
   if (side_ == nullptr) return fail(errc::invalid, "pool %s was closed", path());
-  // Another thread may have been faster, and the page be somebody else's by now.
+  // Another thread may have been faster, and the page may have another use by now.
   stores::names_reader m{bytes()};
   done = true;
   const status looked = each_dying(m, *catalogue_, [&](std::uint64_t dying) {
@@ -342,7 +342,7 @@ status object_stores::drop_batch(std::uint64_t page, bool& done, lsn_t& lsn) {
     return done;
   });
   if (!looked || done) return looked;
-  // What is opened for this stays open until it is freed: nobody has the store any more.
+  // Pages that are opened for this stay open until the store is freed: no program has it any more.
   return change(
       [&](open_transaction& t, names_change& names) -> status {
         const auto last = side_->drop_some(t, page, clusters_of_a_batch);
@@ -367,7 +367,7 @@ status object_stores::finish_drop(std::uint64_t page, std::string_view name, boo
     being_dropped_.erase(page);
     if (!s) drops_left_ = true;
     if (s && !name.empty()) {
-      // Few names are put together again, if there is room.
+      // If few names are left, they are put together again, if there is room.
       const status tidied = change(
           [&](open_transaction&, names_change& names) {
             return trie_tidy(names, catalogue_->root_at(), name, catalogue_->burst_names);
@@ -376,7 +376,7 @@ status object_stores::finish_drop(std::uint64_t page, std::string_view name, boo
       if (!tidied && tidied.error() != errc::no_space) s = tidied;
     }
   }
-  // A transaction may be open that was when it was detached: a later call goes on.
+  // A transaction that was open when the store was detached may still be open: a later call goes on.
   left = s.error() == errc::busy;
   return s || left ? wait(lsn) : s;
 }
@@ -400,7 +400,7 @@ status object_stores::finish_drops() {
   }
   bool left = false;
   for (const std::uint64_t page : pages) {
-    // One that is damaged keeps its place; what is asked for is not about it.
+    // A damaged store keeps its place; the call is not about it.
     if (const status s = finish_drop(page, {}, left); !s && s.error() != errc::corrupt) return s;
     if (left) break;  // others wait for the same transactions, most likely
   }

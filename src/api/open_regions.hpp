@@ -1,7 +1,7 @@
 // What the C calls of regions have in common: a pool's open sets, a thread's part of them, and how a call runs.
 //
-// Threads.  A thread gets a number in a pool at its first call there, and gives it back when it ends; what it has begun
-// and not committed is rolled back then.  A group belongs to the thread that began it.
+// Threads.  A thread gets a number in a pool at its first call there, and gives it back when it ends; transactions that
+// it has begun and not committed are rolled back then.  A group belongs to the thread that began it.
 #pragma once
 
 #include <memory>
@@ -56,13 +56,13 @@ struct part_of_thread {
 // The calling thread's part of the pool, whose regions are open.  errc::no_lane, no_memory, invalid.
 [[nodiscard]] result<part_of_thread*> part_in(const NVM_POOL* pool) noexcept;
 [[nodiscard]] status usable(const nvm_regions* set) noexcept;
-// errc::read_only: what the log has left is in private memory, which is all that a change would reach.
+// errc::read_only: a change would reach private memory only, where recovery of the log has put its content.
 [[nodiscard]] inline status accepts_changes(const NVM_POOL* pool) noexcept {
   if (!pool->file->read_only()) [[likely]]
     return {};
   return fail(errc::read_only, "%s is open read-only", pool->file->path());
 }
-// Until what the thread has done and seen is durable.
+// Waits until what the thread has done and seen is durable.
 [[nodiscard]] status wait_for_position(const nvm_regions* set, unsigned who) noexcept;
 // The transaction of this thread that has the region; nullptr: none has.
 [[nodiscard]] nvm_region_group* group_with(const part_of_thread& p, const nvm_regions* set, std::uint64_t rid) noexcept;

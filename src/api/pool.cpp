@@ -1,4 +1,4 @@
-// Pools of the C interface: creation, opening, closing, what they say about themselves.
+// Pools of the C interface: creation, opening, closing, facts about them.
 //
 // Order.  Open: lock, superblock and mapping (pool_file), the ssd log into the image, recovery of lanes, page map.
 // Close: no transaction open, lanes at rest, ssd log empty, then the superblock says `clean`.
@@ -26,7 +26,7 @@ namespace nvm::api {
 namespace {
 
 constexpr nvm_pool_options no_options{};
-// Lanes where they are volatile: enough for any machine's threads.
+// Number of lanes where lanes are volatile: enough for any machine's threads.
 constexpr unsigned volatile_lanes = 64;
 constexpr unsigned cleaners_max = 64;
 
@@ -89,7 +89,7 @@ result<std::unique_ptr<engine>> make_engine(pool_file& file, const nvm_pool_opti
 // Pages that a page map entry holds; 0: free.
 std::uint64_t entry_pages(std::uint64_t content) noexcept { return layout::unpack(content).length_pages; }
 
-// Whether no transaction is open, when those that other threads are in had a while to end.
+// Whether no transaction is open, after those of other threads had a while to end.
 bool waits_for_transactions(nvm_pool* pool) noexcept {
   constexpr std::uint64_t patience_ns = 1'000'000'000;
   const std::uint64_t until = platform::monotonic_ns() + patience_ns;
@@ -126,12 +126,12 @@ void close_at_exit(pool_file& file) noexcept {
     pool->lanes->lanes = nullptr;
   }
   if (!pool->engine->come_to_rest(true) || pool->file->lost()) return;
-  // Pages come for threads that read on, and leave no more.
+  // From here on pages still come for threads that read on, and none leaves memory.
   if (pool->tier != nullptr) pool->tier->stop();
   pool->file->close_at_exit();
 }
 
-// Debuggers of memory are told where objects end.  What is damaged is left to the calls that find it.
+// Debuggers of memory are told where objects end.  Damage is left to the calls that find it.
 void watch_objects(const nvm_pool& pool) noexcept {
   if (!platform::memory_watch::active()) return;
   const geometry g = pool.file->geometry();
@@ -153,8 +153,8 @@ bool stores_are_open(nvm_pool& pool) noexcept {
   return pool.stores != nullptr && pool.stores->in_use();
 }
 
-// What the handles of closed pools lead to: a call with one is refused in place of reading freed memory, until some
-// hundred others have been closed, or for as long as a store of the pool is open.
+// Closed pools, kept because handles lead to them: a call with such a handle is refused and reads no freed memory,
+// until some hundred other pools have been closed, or for as long as a store of the pool is open.
 class handles_of_closed {
  public:
   void keep(nvm_pool* pool) noexcept {
@@ -203,7 +203,7 @@ nvm_pool* new_pool() noexcept try {
   return nullptr;
 }
 
-// What the program says of objects that nobody describes.
+// Keeps in the pool what the program says of objects of unknown type.
 status keep_untyped(nvm_pool& pool) noexcept {
   if (!pool.untyped_are_bytes || pool.file->read_only()) return {};
   return pool.engine->add_compatible_feature(layout::feature_untyped_bytes);
@@ -211,20 +211,20 @@ status keep_untyped(nvm_pool& pool) noexcept {
 
 status start_references_and_stores(nvm_pool* pool, std::uint32_t collect) noexcept {
   if (status s = start_references(pool, collect); !s) return s;
-  // Where references are counted, counts in objects of any store change when transactions long over are settled; a
-  // relocation that goes on in the background looks at all pages.  What swaps them looks at none: it reads the file.
+  // Where references are counted, counts in objects of any store change when transactions are settled that ended long
+  // ago; a relocation in the background looks at all pages.  The tier's own reads go to the file, not to the mapping.
   if (pool->tier != nullptr && pool->tier->exists()) pool->refer_pages = tell_tier;
   pool->stores_can_be_protected = pool->references == nullptr && relocation_of(pool).pages_left == 0;
   return object_stores::begin(pool);
 }
 
-// The names of a pool that is not to be.
+// Removes the files of a pool whose creation failed.
 void remove_files(const pool_file& file, tier::pool_tier* tier) noexcept {
   file.remove_name();
   if (tier != nullptr) tier->remove_new_file();
 }
 
-// A pool that has come to rest, or not (`whole`), gives up its files.
+// Gives up the files of a pool that has come to rest, or has failed to (`whole`).
 int give_up_files(nvm_pool* pool, const status& whole) noexcept {
   int code = 0;
   if (pool->tier != nullptr) {
@@ -292,7 +292,7 @@ NVM_POOL* finish_open(pool_file::pointer file, const nvm_pool_options& o, log_ru
   };
   auto e = make_engine(*file, o, std::move(run));
   if (e) pool->engine = std::move(*e);
-  // Whatever recovery has made of zeros in place of lost pages.
+  // Recovery may have read zeros in place of lost pages.
   if (status s = file->intact(); !s) return drop(s.error());
   if (!e) return drop(about(file->path(), e.error()));
   if (status s = engines::check_names(*file); !s) return drop(about(file->path(), s.error()));

@@ -63,8 +63,8 @@ struct nvm_pool {
 
   nvm::api::debugger_view seen;  // first
   nvm::pool_file::pointer file;
-  bool checked = false;  // NVM_CHECK is set: what a program announces is compared with its objects
-  std::shared_ptr<nvm::tier::pool_tier> tier;  // of its cold pages; goes after the file
+  bool checked = false;  // NVM_CHECK is set: announced ranges are compared with the program's objects
+  std::shared_ptr<nvm::tier::pool_tier> tier;  // of its cold pages; destroyed after the file
   std::unique_ptr<nvm::engines::engine> engine;
   std::shared_ptr<nvm::api::lane_owner> lanes;
   std::uint64_t open_ns = 0;            // duration of the open, recovery included
@@ -72,7 +72,7 @@ struct nvm_pool {
   std::uint64_t replayed_records = 0;   // of the ssd log, by that open
   unsigned number = 0;                  // tells pools at one address apart in time
   std::uint32_t types = 0;              // enum nvm_types
-  bool untyped_are_bytes = false;       // the program says so, of this pool in this process
+  bool untyped_are_bytes = false;       // what the program says, of this pool in this process
   std::mutex types_lock;                // held while the pool's type map is read or replaced
   std::atomic<unsigned> types_seen{0};  // generation of the program's types that the pool has
   bool opened = false;                  // its handle is known to the program
@@ -83,7 +83,8 @@ struct nvm_pool {
   std::shared_ptr<nvm::api::open_structures> structures;  // lock-free ones; null: none was asked for
   std::mutex regions_lock;
   std::shared_ptr<nvm::api::open_region_sets> regions;  // null: none was asked for
-  bool stores_can_be_protected = false;  // nobody but who asks for it looks at the pages of one that is not attached
+  bool stores_can_be_protected = false;  // no thread looks at pages of a store that is not attached, unless the program
+                                         // asks for it
   // Tells the tier whether pages are of something in use (nvm_tier_refer()); nullptr: there is none.
   void (*refer_pages)(nvm_pool& pool, std::uint64_t offset, std::uint64_t bytes, bool referenced) noexcept = nullptr;
   std::mutex object_stores_lock;
@@ -91,8 +92,9 @@ struct nvm_pool {
   nvm::api::waiting_hooks waiting;
   nvm::api::late_frees late;
   nvm::api::barrier_side barriers;
-  // The process ends, and the pool is being closed.  Dekker's handshake between the thread that ends the process and
-  // those that begin transactions (its barrier is one in all threads; where there is none, the pool is not closed):
+  // Set when the process ends and the pool is being closed.  Dekker's handshake between the thread that ends the
+  // process and those that begin transactions (its barrier is one in all threads; where there is none, the pool is not
+  // closed):
   //   begin  S a lane is in use; compiler barrier; L ending
   //   exit   S ending; fence_all_threads(); L lanes in use
   // Either exit finds the transaction, and waits for it, or the transaction finds that it must not begin.
@@ -112,7 +114,7 @@ struct nvm_pool {
 
 namespace nvm::api {
 
-// Whether objects whose type nobody describes are bytes, as the pool or the program says.
+// Whether objects of unknown type are bytes, by what the pool or the program says.
 [[nodiscard]] inline bool untyped_are_bytes(const nvm_pool* pool) noexcept {
   return pool->untyped_are_bytes || pool->file->has_compatible_feature(layout::feature_untyped_bytes);
 }
@@ -154,7 +156,7 @@ inline int answer(const status& s) noexcept { return s ? 0 : report(s.error()); 
     return {};
   return intact_slowly(pool);
 }
-// `s` of something that was done in the pool, as far as that can be believed.
+// The outcome `s` of an operation in the pool, or errc::io if that cannot be believed.
 [[nodiscard]] inline status if_intact(const nvm_pool* pool, const status& s) noexcept {
   if (!platform::any_lost()) [[likely]]
     return s;
@@ -168,10 +170,10 @@ inline int answer(const status& s) noexcept { return s ? 0 : report(s.error()); 
     return {};
   return change_is_intact_slowly(pool);
 }
-// Of a medium that has failed nothing is told, and what is done there is lost: errc::io after a write or a sync of the
-// pool has failed, of a growth too.  A load.
+// A medium that has failed gives no answers, and changes there are lost: errc::io after a write or a sync of the pool
+// has failed, that of a growth included.  Cost: a load.
 [[nodiscard]] inline status medium_is_whole(const nvm_pool* pool) noexcept { return pool->engine->wait(0); }
-// Bytes of the program that a call is about to copy, which may lie in a pool: they are there.
+// Checks that bytes of the program are there that a call is about to copy, and that may lie in a pool.
 [[nodiscard]] status readable_slowly(const void* p, std::size_t n) noexcept;
 [[nodiscard]] inline status readable(const void* p, std::size_t n) noexcept {
   if (!platform::in_window(p)) [[likely]]
@@ -188,7 +190,7 @@ struct entry {
 };
 
 // This thread's transactions.  At the end of a thread those still open are rolled back.  They lie in allocated memory,
-// since the memory of a thread itself is scarce (base/result.cpp); a thread that got none, and one that is ending, find
+// since the memory of a thread itself is scarce (base/result.cpp); a thread that could not get any, or is ending, finds
 // an object of no thread, which takes no transaction.
 class thread_transactions {
  public:
@@ -205,7 +207,7 @@ class thread_transactions {
   [[nodiscard]] status takes_transactions() const noexcept;
   void remove(const nvm_pool* pool) noexcept;
   [[nodiscard]] const std::vector<entry>& open() const noexcept { return open_; }
-  // Where nvm_malloc() takes memory; NULL: from the ordinary heap.  Set only where takes_transactions().
+  // The pool from which nvm_malloc() takes memory; NULL: the ordinary heap.  Set only where takes_transactions().
   [[nodiscard]] nvm_pool* scope() const noexcept { return scope_; }
   void set_scope(nvm_pool* pool) noexcept { scope_ = pool; }
   // Transactions of this thread that have ended.
@@ -215,7 +217,7 @@ class thread_transactions {
   struct known_lane {
     unsigned pool = 0;  // its number
     unsigned lane = 0;
-    bool parked = false;  // and it is this thread's until it gives it back
+    bool parked = false;  // the lane stays this thread's until it gives it back
     std::shared_ptr<lane_owner> owner;
   };
   // In a pool that the thread has not used yet: any lane, threads spread over them.  May throw std::bad_alloc.
@@ -242,10 +244,10 @@ class thread_transactions {
 void tell_dropped(nvm_pool* pool, std::uint64_t payload) noexcept;
 // Frees the object with this payload, as the program knows it, when the transaction commits.
 [[nodiscard]] status let_go_at(const nvm_pool* pool, open_transaction& t, std::uint64_t payload) noexcept;
-// Frees in the transaction, which commits next, what threads without one have left, and returns it: if the commit fails
-// it goes back.
+// Frees objects that threads without a transaction have left, in this transaction, which commits next.  Returns them:
+// if the commit fails, they go back.
 [[nodiscard]] std::vector<late_frees::object> take_late_frees(const entry& e) noexcept;
-// The same in a transaction of its own, as far as it can be had; this thread has none open.
+// The same in a transaction of its own, if one can be begun; this thread has none open.
 void free_some_late(nvm_pool* pool) noexcept;
 // No transaction is open in the pool, and none begins.
 void free_all_late(nvm_pool* pool) noexcept;
@@ -253,27 +255,27 @@ void free_all_late(nvm_pool* pool) noexcept;
 // Begins the outermost transaction of this thread in a pool where it has none.
 [[nodiscard]] status begin_transaction(nvm_pool* pool, thread_transactions& mine) noexcept;
 
-// The engine's transaction that has just begun: not while the process ends.
+// Begins the engine's transaction; refuses while the process ends.
 [[nodiscard]] result<open_transaction*> begin_on_lane(nvm_pool* pool, unsigned& lane, bool& parked) noexcept;
 
-// Types that the program has and the pool has not: compares, and writes them.
+// Compares types that the program has and the pool lacks, and writes them.
 [[nodiscard]] status update_types(nvm_pool* pool) noexcept;
 [[nodiscard]] inline bool has_types(const nvm_pool* pool) noexcept {
   // relaxed: a thread that loads a library has done so before it uses the library's types.
   return pool->types_seen.load(std::memory_order_relaxed) == object::type_registry::generation();
 }
 // Relocates a pool that was opened at an address that its stored pointers do not all assume, as `how`, an enum
-// nvm_relocation, says; before anybody sees an object.
+// nvm_relocation, says; before any thread sees an object.
 [[nodiscard]] status relocate_if_needed(nvm_pool* pool, std::uint32_t how) noexcept;
-// Makes static pointers lead into this process, before anybody sees an object.
+// Makes static pointers lead into this process, before any thread sees an object.
 [[nodiscard]] status put_statics_right(nvm_pool* pool) noexcept;
-// Names that the program has got since; types_lock is held.  errc::address: fields may lead elsewhere.  May throw
+// Adds names that the program has got since; types_lock is held.  errc::address: fields may lead elsewhere.  May throw
 // std::bad_alloc.
 [[nodiscard]] status add_statics(nvm_pool* pool);
 // What the relocation has done so far; a lazy one goes on in the background.
 [[nodiscard]] nvm_relocation_report relocation_of(nvm_pool* pool) noexcept;
-// The plans of a pool's types, for who follows pointers; types_lock is held.  errc::type_mismatch: the program opened
-// it with NVM_TYPES_IGNORE, and its layouts differ.  May throw std::bad_alloc.
+// The plans of a pool's types, for callers that follow pointers; types_lock is held.  errc::type_mismatch: the program
+// opened it with NVM_TYPES_IGNORE, and its layouts differ.  May throw std::bad_alloc.
 [[nodiscard]] result<object::pointer_plans> plans_to_follow(nvm_pool* pool);
 // errc::type_mismatch, with the pool, `why`, and some of these types with their numbers of objects.  May throw
 // std::bad_alloc.
@@ -284,13 +286,13 @@ void free_all_late(nvm_pool* pool) noexcept;
   return has_types(pool) ? status{} : update_types(pool);
 }
 
-// What becomes of ranges of pools in which this thread has no transaction.
+// What is done with ranges of pools in which this thread has no transaction.
 enum class outside_of_transactions { refused, left_out };
 
 // Translates ranges into offsets and hands them on, all ranges of one pool at once: one fence for them.
 status announce(const nvm_range* ranges, std::size_t count, outside_of_transactions what) noexcept;
 
-// Before an object with more than natural alignment is made.
+// Called before an object with more than natural alignment is made.
 [[nodiscard]] status admit_alignment(nvm_pool* pool) noexcept;
 
 // errc::busy if a thread is at work in a lock-free structure of the pool.
@@ -300,7 +302,7 @@ status announce(const nvm_range* ranges, std::size_t count, outside_of_transacti
 // The lock-free structures of a pool that is being closed come to rest.  Their handles stay with the pool's.
 void close_structures(nvm_pool* pool) noexcept;
 
-// The same three of regions: a transaction of regions is open.
+// The same three for regions: errc::busy if a transaction of regions is open.
 [[nodiscard]] status regions_at_rest(nvm_pool* pool) noexcept;
 [[nodiscard]] bool close_regions_unless_shared(nvm_pool* pool) noexcept;
 void close_regions(nvm_pool* pool) noexcept;
@@ -311,7 +313,7 @@ void close_regions(nvm_pool* pool) noexcept;
 // A call that begins a barrier transaction where this thread has transactions of announced stores open, of any pool: it
 // fails, and these can only be rolled back.
 [[nodiscard]] status not_in_announced() noexcept;
-// The same of either kind of transaction, for what happens at once and would stay if it were rolled back.
+// The same in either kind of transaction, for calls that take effect at once and that a rollback would not take back.
 [[nodiscard]] status not_in_transaction(const NVM_POOL* pool, const char* call) noexcept;
 
 // nvm_pool::refer_pages of pools with a second file.

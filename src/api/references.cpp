@@ -29,7 +29,7 @@ constexpr auto between_turns = std::chrono::milliseconds{20};
 
 counted_object counted(const object_facts& o) noexcept { return {o.header(), o.payload, o.bytes, o.type}; }
 
-// As much of the pool as one in 64 bytes, in all lanes.
+// Words of a ring: all rings together take one in 64 bytes of the pool.
 std::uint32_t words_for(std::uint64_t pool_bytes, std::uint32_t rings) noexcept {
   const std::uint64_t words = std::bit_floor(std::max<std::uint64_t>(pool_bytes / 64 / rings / 8, 1));
   return static_cast<std::uint32_t>(std::clamp<std::uint64_t>(words, layout::ring_words_min, layout::ring_words_max));
@@ -66,7 +66,7 @@ status pool_references::each(const std::function<bool(const counted_object&)>& v
   return done ? status{} : status{done.error()};
 }
 result<std::uint64_t> pool_references::root() noexcept { return pool_->engine->root(); }
-// Those that settle wait for each other, and have one lane.
+// Threads that settle wait for each other, and share one lane.
 result<tx::open_transaction*> pool_references::begin() noexcept { return pool_->engine->begin(lane_, parked_); }
 unsigned pool_references::lanes() noexcept { return pool_->engine->lanes(); }
 std::uint64_t pool_references::turns_of(unsigned lane) noexcept { return pool_->engine->turns_of(lane); }
@@ -91,7 +91,7 @@ result<ring_shape> pool_references::make_rings(std::uint64_t old) {
     payload = *place;
     ring_shape::make(base(), payload, rings, words, [&](unsigned i) { return e.attached_end(i).value_or(0); });
     const ring_shape s{ring_shape::header_at(payload), rings, words};
-    // Until the first count: a process that dies before leaves that to the next.
+    // In force until the first count: if this process dies before, the next one counts.
     ring_shape::put(base(), s.unsettled_at(), references::counts_in_doubt);
     if (status named = t.set_reference_rings(payload); !named) return named;
     return old == 0 ? status{} : t.release(old);
@@ -100,8 +100,8 @@ result<ring_shape> pool_references::make_rings(std::uint64_t old) {
   return ring_shape{ring_shape::header_at(payload), rings, words};
 }
 
-// An object whose pointers nobody can tell would keep nothing, and what it refers to would die.  `counted_before`:
-// every object that was there then, or was made since, is of a type that the pool has a layout of.
+// An object whose pointers cannot be told would keep nothing, and objects that it refers to would die.
+// `counted_before`: every object that was there then, or was made since, is of a type that the pool has a layout of.
 status pool_references::expect_described(bool counted_before) {
   const std::lock_guard guard{pool_->types_lock};
   const auto plans = plans_to_follow(pool_);
@@ -132,7 +132,7 @@ status pool_references::start(bool background) {
   const bool counted_before =
       shape && (ring_shape::get(base(), shape->unsettled_at()) & references::counts_in_doubt) == 0;
   if (status s = expect_described(counted_before); !s) return s;
-  // Another number of lanes: on ssd the program chooses.
+  // The number of lanes may differ: on ssd the program chooses it.
   if (!shape || shape->rings < e.lanes()) shape = make_rings(*place);
   if (!shape) return shape.error();
   counts_ = std::make_unique<references>(*this, *shape, [&](std::uint32_t i) {
@@ -148,7 +148,7 @@ status pool_references::start(bool background) {
   }
   if (pool_->checked) counts_->watch_frees(&frees_);
   e.count_references(counts_.get());
-  // Nobody has a pointer yet.
+  // No thread has a pointer yet.
   if (status s = counts_->settle(references::how::at_rest); !s) return s;
   if (background && !start_thread())
     return fail(errc::system, "%s: no thread to count references", pool_->file->path());
@@ -217,7 +217,7 @@ void pool_references::finish() noexcept {
 status start_references(nvm_pool* pool, std::uint32_t collect) noexcept try {
   if (pool->file->read_only()) return {};
   if (collect == NVM_COLLECT_OFF) {
-    // Commits that nobody is told of make counts wrong: the next that wants them counts anew.
+    // Commits without records make counts wrong: the next open that wants counts makes them anew.
     auto place = pool->engine->reference_rings();
     if (!place) return place.error();
     if (*place == 0) return {};
@@ -284,8 +284,8 @@ class pause {
   nvm_pool* pool_;
 };
 
-// Barrier transactions first, which end before this one runs alone: what they wait for may be a thread that waits for
-// the pause.
+// Barrier transactions first: they end before this one runs alone, since they may wait for a thread that waits for the
+// end of the pause.
 status settle_in_pause(nvm_pool* pool) noexcept {
   struct context {
     nvm_pool* pool;
@@ -318,7 +318,7 @@ status settle(nvm_pool* pool, nvm_settle_report& to) noexcept {
   const auto before = counts.sums();
   const bool background = pool->references->in_background();
   status s = counts.settle(background ? references::how::running : references::how::at_rest);
-  // Only who looks at all objects can say which weak pointers are to become null.
+  // Only a look at all objects tells which weak pointers are to become null.
   if (s && background && counts.any_zombies() && !in_barrier_transaction()) s = settle_in_pause(pool);
   const auto after = counts.sums();
   to.records = after.records - before.records;
@@ -349,8 +349,7 @@ status counts_of(nvm_pool* pool, const void* object, nvm_reference_counts& to) n
   return {};
 }
 
-// The object that a weak pointer in `field` leads to is held; `value`: what the pointer says.  errc::not_found: it has
-// died.
+// Holds the object that a weak pointer leads to; `value`: reads the pointer.  errc::not_found: it has died.
 status hold_by_weak(nvm_pool* pool, const std::function<std::uint64_t()>& value) noexcept try {
   if (status s = pool->file->usable(); !s) return s;
   const auto place = [&] { return value() - reinterpret_cast<std::uintptr_t>(pool->base()); };
@@ -385,7 +384,7 @@ void* nvm_weak_get(const void* field) {
     std::memcpy(&v, field, sizeof v);
     return v;
   };
-  // Before anything that a barrier, which may leave this function, would have to undo.
+  // First of all: a barrier may leave this function, and nothing must have to be undone then.
   const bool by_barrier = nvm_stm_of_thread != nullptr;
   auto v = by_barrier ? reinterpret_cast<std::uintptr_t>(nvm_stm_load_pointer(nvm_stm_of_thread, field)) : value();
   if (v == 0) return nullptr;
@@ -396,7 +395,7 @@ void* nvm_weak_get(const void* field) {
                                             "a weak pointer: found %p, which is inside no open pool",
                                             reinterpret_cast<const void*>(v)));
   }
-  // Read again where nobody frees its object, nor makes it null.
+  // Read again where no thread frees its object or makes it null.
   const nvm::status held = api::hold_by_weak(pool, [&] { return by_barrier ? v : v = value(); });
   if (v == 0) return nullptr;
   return held ? reinterpret_cast<void*>(v) : api::report_null<void>(api::if_intact(pool, held).error());

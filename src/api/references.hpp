@@ -24,19 +24,19 @@ class pool_references final : public object::reference_host {
   pool_references(const pool_references&) = delete;
   pool_references& operator=(const pool_references&) = delete;
 
-  // Counts begin: of a pool that no thread uses yet.  May throw std::bad_alloc.
+  // Begins counting, in a pool that no thread uses yet.  May throw std::bad_alloc.
   [[nodiscard]] status start(bool background);
   // The pool's types have changed.  May throw std::bad_alloc.
   [[nodiscard]] status learn_types();
   // The thread ends, if there is one.
   void stop() noexcept;
-  // The pool is closed: what has died is freed, and the lane given back.
+  // The pool is being closed: dead objects are freed, and the lane is given back.
   void finish() noexcept;
 
   [[nodiscard]] object::references& counts() noexcept { return *counts_; }
   // While it is held, the thread has no transaction open.
   [[nodiscard]] std::unique_lock<std::mutex> hold_thread() noexcept { return std::unique_lock{gate_}; }
-  // Checked builds: what was freed wrongly.
+  // Checked builds: the wrong frees.
   [[nodiscard]] checked_frees& frees() noexcept { return frees_; }
   [[nodiscard]] bool in_background() const noexcept { return thread_.joinable(); }
 
@@ -64,7 +64,7 @@ class pool_references final : public object::reference_host {
   nvm_pool* pool_;
   std::unique_ptr<object::references> counts_;
   checked_frees frees_;
-  unsigned lane_ = 0;  // of those that settle
+  unsigned lane_ = 0;  // of the threads that settle
   bool parked_ = false;
   std::mutex gate_;
   std::mutex lock_;
@@ -74,10 +74,11 @@ class pool_references final : public object::reference_host {
   std::thread thread_;
 };
 
-// Of a pool that was opened with this nvm_pool_options.collect.
+// Begins counting in a pool that was opened with this nvm_pool_options.collect.
 [[nodiscard]] status start_references(nvm_pool* pool, std::uint32_t collect) noexcept;
-// Of a pool whose references are counted in a checked build: the program frees the object by this call, if its
-// transaction commits; and, outside of calls, the mistakes of transactions that have.  May throw what a handler throws.
+// For a pool whose references are counted in a checked build: notes that the program frees the object by this call, if
+// its transaction commits; outside of transactions it reports the mistakes of those that have committed.  May throw
+// what a handler throws.
 void freeing(nvm_pool* pool, const void* object, const void* caller) noexcept;
 void tell_wrong_frees(nvm_pool* pool);
 // Transactions that the program has open.

@@ -44,7 +44,7 @@ class parts_of_thread {
     for (part_of_thread& p : all_) {
       if (p.pool == pool->number) return &p;
     }
-    // Pools that were closed are forgotten, but for handles of their groups.
+    // Closed pools are forgotten; handles of their groups stay.
     std::erase_if(all_, [](const part_of_thread& p) {
       if (!p.groups.empty() || p.of->process != platform::process_id()) return false;
       const std::lock_guard guard{p.of->lock};
@@ -69,7 +69,7 @@ class parts_of_thread {
 }  // namespace
 
 result<part_of_thread*> part_in(const NVM_POOL* pool) noexcept {
-  // No thread_local object: a library that is loaded late has little room for such.
+  // No thread_local object: a library that is loaded late has little room for those.
   struct key_of_threads {
     pthread_key_t key{};
     bool made = pthread_key_create(&key, [](void* parts) { delete static_cast<parts_of_thread*>(parts); }) == 0;
@@ -164,7 +164,7 @@ status check_bytes(const void* p, std::size_t n) noexcept {
 std::span<const std::byte> bytes_of(const void* p, std::size_t n) noexcept {
   return {static_cast<const std::byte*>(p), n};
 }
-// What the thread's transaction answers, or a call of its own.
+// Asks the thread's transaction that has the region; without one, makes a call of its own.
 template <effect What, class InGroup, class Alone>
 result<int> either(nvm_regions* set, std::uint64_t rid, InGroup&& in_group, Alone&& alone) noexcept {
   if (status s = usable(set); !s) return s.error();
@@ -395,7 +395,7 @@ int nvm_region_let_go(nvm_region_lease* lease) {
   if (lease == nullptr) return api::report(fail(errc::invalid, "the lease is NULL"));
   if (lease->set == nullptr) return api::report(fail(errc::invalid, "the lease was let go, or never was one"));
   const nvm::platform::in_call here;
-  // Whatever has become of the pool's medium.
+  // Also if the pool's medium has failed.
   api::open_region_sets& all = *lease->set->all;
   if (all.side == nullptr) return api::report(fail(errc::invalid, "the pool of the lease was closed"));
   const nvm::region::lease its{static_cast<const std::byte*>(lease->bytes), lease->length, lease->reserved[0],

@@ -39,7 +39,7 @@ result<region::mode> mode_of(unsigned mode) noexcept {
   if (mode > region::mode_max) return fail(errc::invalid, "mode %u is none of enum nvm_region_mode", mode);
   return static_cast<region::mode>(mode);
 }
-// A transaction ends: what it did is durable, or becomes it.
+// Ends a transaction: its changes are durable, or become durable later.
 int end_group(nvm_region_group* g, bool commits) noexcept {
   nvm_regions* const set = g->set;
   const auto change = std::move(g->change);

@@ -11,8 +11,8 @@ namespace {
 static_assert(object::relocation_report::shown_max ==
               sizeof(nvm_relocation_report::first_foreign) / sizeof(nvm_relocation_report::first_foreign[0]));
 
-// What is known of the types of a pool's objects: by the pool itself, and by the program.  Where an object's layout is
-// in doubt, the pool's map is that of the program that has made it.  May throw std::bad_alloc.
+// What pool and program together know of the types of a pool's objects.  Where they differ the pool's map counts: it is
+// that of the program that made the objects.  May throw std::bad_alloc.
 result<object::pointer_plans> plans_of(nvm_pool* pool) {
   auto ours = object::type_registry::of_program().types();
   if (!ours) return ours.error();

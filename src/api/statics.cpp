@@ -41,7 +41,7 @@ bool untyped_may_lead(const nvm_pool* pool) noexcept {
 }
 
 // Whether the program knows of such fields: it has a type with one, or visitors that may tell of some, or says that
-// objects without a type may have some.  In a pool where they may, only those programs take part that say so.
+// objects without a type may have some.  In a pool where they may, only programs that say so can use such fields.
 result<bool> program_has_statics(const nvm_pool* pool) {
   if (static_registry::of_program().untyped_may_lead()) return true;
   if (untyped_may_lead(pool)) return false;
@@ -64,7 +64,8 @@ result<static_table> stored_table(const type_map& types) noexcept {
   return static_table::read(types.statics(), types.place() + (types.bytes().size() - types.statics().size()));
 }
 
-// The words that differ, where a pool without room for a second map keeps the one that it has.
+// The words that differ between the stored map and `now`: a pool without room for a second map changes the one that it
+// has.
 std::vector<tx::assigned_bytes> differences(const type_map& types, const object::type_map_writer::words& now) {
   std::vector<tx::assigned_bytes> all;
   for (std::size_t i = 0; i < now.size(); ++i) {
@@ -103,7 +104,7 @@ struct opened_pool {
     return pool->engine->move_statics(plans, m, r);
   }
   status publish(const static_table& t) const {
-    // Read-only the fields of this process's copy are put right, and it needs no table.
+    // In a read-only pool the fields of this process's copy are put right, which needs no table.
     return pool->file->read_only() ? status{} : api::publish(pool, t);
   }
   [[nodiscard]] std::string field_of(const object::foreign_pointer& f) const {
@@ -120,8 +121,8 @@ struct opened_pool {
   std::uint32_t mark = 0;
 };
 
-// Objects without a type may lead into programs, as the pool says, or this program.  errc::address: they lead into
-// another, and nobody can tell where; both are named.
+// Checks objects without a type, if the pool, or this program, says that they may lead into programs.  errc::address:
+// they lead into another program, and where cannot be told; both programs are named.
 status expect_this_program(const nvm_pool* pool, const static_table& stored, const static_table& program) {
   const char* const path = pool->file->path();
   const std::string before{object::program_of(stored)}, now{object::program_of(program)};
@@ -199,7 +200,7 @@ status put_right_locked(nvm_pool* pool) {
   }
   std::uint64_t moved = 0;
   if (status s = object::put_statics_right(host, stored, program, moved); !s) return s;
-  // All that is put there from now on is of this program, which the table tells.
+  // All that is stored there from now on belongs to this program, which the table names.
   if (static_registry::of_program().untyped_may_lead() && !pool->file->read_only()) {
     if (status s = pool->engine->add_feature(layout::feature_statics | layout::feature_untyped_statics); !s) return s;
   }

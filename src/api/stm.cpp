@@ -23,13 +23,13 @@ struct nvm_stm {
   struct frame {
     nvm_stm_restart restart;
     void* argument;
-    // Of a level that a call of the library has begun: what its frame comes back to is inside of that call.
+    // For a level that a call of the library has begun: its frame returns to the inside of that call.
     unsigned char call_depth = 0;
   };
   nvm::isolation::participant& who;
   nvm::stm::transaction inner;
   NVM_POOL* pool = nullptr;
-  std::vector<frame> frames;  // of each level; of a dead transaction those of before
+  std::vector<frame> frames;  // of each level; while the transaction is dead, those from before
   std::size_t to_leave = 0;   // dead: levels whose frame has not been told yet
   int why = 0;                // dead: enum nvm_stm_why
   int code = 0;
@@ -46,11 +46,11 @@ open_runs& runs_of(nvm_stm* of) noexcept { return of->runs; }
 
 namespace {
 
-// This thread's, between transactions too.
+// Holder of this thread's nvm_stm, also between transactions.
 class holder {
  public:
   holder() noexcept {
-    // Lanes are given back after what this object ends.
+    // Made before this object, and so destroyed after it: lanes are given back last.
     (void)thread_transactions::mine();
   }
   // Makes it, if there is memory now.
@@ -95,7 +95,7 @@ inline bool tell_aborted(nvm_stm* tx, NVM_POOL* pool) {
 
 [[noreturn]] void leave_next_frame(nvm_stm* tx) {
   if (tx->to_leave > 0) --tx->to_leave;
-  // A thread that comes again after the outermost frame was told has not left that frame yet.
+  // A thread that calls again after the outermost frame was told has not left that frame yet.
   NVM_ASSERT(tx->to_leave < tx->frames.size());
   const nvm_stm::frame f = tx->frames[tx->to_leave];
   platform::go_back_to(f.call_depth);
@@ -142,8 +142,7 @@ void take_back_level(nvm_stm* tx) {
   tell_aborted(tx, pool);
 }
 
-// The innermost level is rolled back and left.
-// `failure` is what the program finds then.
+// Rolls the innermost level back and leaves it.  `failure` is the failure that the program finds then.
 [[noreturn, gnu::cold, gnu::noinline]] void leave_level(nvm_stm* tx, int why, int code, const reported& failure) {
   if (tx->inner.depth() == 0) leave_next_frame(tx);
   const nvm_stm::frame f = tx->frames.back();
@@ -273,7 +272,7 @@ template <class T>
   return nvm_stm_of_thread = tx;
 }
 
-// A program that leaves its body, with a code that is the failure it has just met or one of its own.
+// The failure of a body that its program leaves with `code`: the failure that it has just met, or one of its own.
 reported why_cancelled(nvm_stm* tx, int code) noexcept {
   if (tx->inner.doomed()) return reported{tx->inner.doomed().again()};
   if (code != NVM_OK && code == nvm_errno()) return reported{fail(static_cast<errc>(code), "%s", nvm_errormsg())};
@@ -300,7 +299,7 @@ int conclude(nvm_stm* tx, NVM_POOL* pool) {
   return failure.again();
 }
 
-// Quickly; false may be wrong.
+// A quick answer; false may be wrong.
 bool may_surely_begin(NVM_POOL* pool) noexcept {
   const thread_transactions* mine = thread_transactions::known();
   return pool != nullptr && mine != nullptr && mine->open().empty() && !pool->file->forked() && !pool->file->closed() &&
@@ -372,7 +371,7 @@ void barrier_side::ready() noexcept {
 }
 
 result<tx::open_transaction*> barrier_side::begin() noexcept try {
-  // Only now: who reads may do so in a pool that is open read-only.
+  // Refused only now: reads are allowed in a pool that is open read-only.
   if (pool_.file->read_only()) return fail(errc::read_only, "%s is open read-only", pool_.file->path());
   auto& lane = thread_transactions::mine().lane_in(&pool_);
   return begin_on_lane(&pool_, lane.lane, lane.parked);
@@ -470,7 +469,7 @@ namespace {
       tx->frames.pop_back();
     } else {
       if (nvm_stm_of_thread != nullptr) {
-        // The outermost frame comes back; anybody else has not noticed that the transaction is dead.
+        // The outermost frame comes back; any other caller has not noticed that the transaction is dead.
         if (tx->to_leave != 0) api::leave_next_frame(tx);
         if (tx->why == NVM_STM_CONFLICT) tx->inner.wait_before_next_attempt();
       } else {

@@ -1,4 +1,5 @@
-// Stores of a transaction with isolation that the C interface has not: pieces that come from two places.
+// Barriers that the C interface does not offer: stores of pieces that come from two places, allocation in an attached
+// store.
 #pragma once
 
 #include <cstddef>

@@ -1,7 +1,7 @@
 // nvm_stm_run(): a barrier transaction whose body is a function of C, left by longjmp where it has to start again.
 //
-// A program may leave the body by a longjmp of its own.  Then the transaction is open, and nobody ends it: what the
-// thread does later would be part of it, and lost.  Each thread knows the frames of its runs.  A frame is gone if it
+// A program may leave the body by a longjmp of its own.  Then the transaction is still open and nothing ends it: later
+// work of the thread would be part of it, and lost.  Each thread knows the frames of its runs.  A frame is gone if it
 // lies below one that was entered later, or if the address that it returns to is no longer where it stood; the next run
 // finds that, rolls its level back, and fails.  Code of holdfast-cc asks where setjmp() returns again.
 #include <pthread.h>

@@ -12,12 +12,12 @@ struct open_runs {
     const void* returns;  // the word after it
     unsigned level;
   };
-  static constexpr unsigned most = 8;  // levels inside of these are taken to live as long as they
+  static constexpr unsigned most = 8;  // levels inside of these are taken to live as long as these
   run open[most];
   unsigned count = 0;
 };
 
-// Of the thread's transaction; none are open when the outermost level begins.
+// The runs of the thread's transaction; none are open when the outermost level begins.
 [[nodiscard]] open_runs& runs_of(nvm_stm* of) noexcept;
 
 }  // namespace nvm::api

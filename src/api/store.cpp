@@ -22,7 +22,7 @@ status check_name(const char* name) noexcept {
   return fail(errc::invalid, "the name of a store has %zu bytes: expected 1 to %u", n, NVM_STORE_NAME_MAX);
 }
 
-// call(stores) -> status.  `attaches`: what a barrier transaction that begins anew would do twice; `changes`: by a
+// call(stores) -> status.  `attaches`: a barrier transaction that begins anew would do it twice; `changes`: it uses a
 // transaction of its own.
 enum class effects : std::uint8_t { looks, attaches, changes };
 template <class Call>
@@ -79,7 +79,7 @@ result<void*> allocate(nvm_store* s, std::uint32_t type, std::uint64_t bytes) no
   }
   return static_cast<void*>(s->pool->base() + *payload);
 }
-// What the call has stored in a new object may be on a page that is lost.
+// The contents that the call has stored in a new object may be on a page that is lost.
 template <class T>
 T* stored(nvm_store* s, void* p) noexcept {
   const status whole = intact(s->pool);
@@ -88,7 +88,7 @@ T* stored(nvm_store* s, void* p) noexcept {
   return report_null<T>(whole.error());
 }
 
-// Errno of a change of rights that is not allowed is put in by who asks.
+// The caller sets errno for a change of rights that is not allowed.
 status chmod_rights(stores::rights& r, const stores::identity& who, std::uint32_t mode, std::uint32_t) {
   if (!owns(r, who)) return errc::system;
   r.mode = mode;

@@ -16,15 +16,15 @@ using collection_state = beside_collection::state;
 
 namespace {
 
-// Of an allocation that does a part of a collection; the rest of a millisecond is a transaction's that frees.
+// Longest slice in an allocation; a transaction that frees may take the rest of a millisecond.
 constexpr std::uint64_t local_slice_ns = 200'000;
 constexpr unsigned local_frees_max = 64;
-// Of the thread: an attach waits for what is left of it at most.
+// Longest slice of the library's thread: an attach waits for the rest of one at most.
 constexpr std::uint64_t detached_slice_ns = 300'000;
 constexpr unsigned detached_frees_max = 64;
 // The thread takes one part in so many of a processor.
 constexpr std::uint64_t processor_share = 50;
-// Of a processor, by this thread: what others took from it meanwhile is not its share.
+// Processor time of this thread: time that others took meanwhile does not count.
 std::uint64_t spent_ns() noexcept {
   std::timespec t{};
   ::clock_gettime(CLOCK_THREAD_CPUTIME_ID, &t);
@@ -212,7 +212,7 @@ bool store_collector::stopped_within(std::uint64_t ns) {
   return woken_.wait_for(guard, std::chrono::nanoseconds{ns}, [this] { return stopping_; });
 }
 
-// The average of the last minute counts what runs and what waits to run.
+// The average of the last minute counts threads that run and threads that wait to run.
 bool store_collector::machine_is_busy() const noexcept {
   double load[1];
   if (::getloadavg(load, 1) != 1) return false;

@@ -1,5 +1,5 @@
 // Collections of the object stores of an open pool: of attached ones in the threads that allocate there (local), of
-// detached ones in a thread of the library (separated), as HEAPO has it in section II-D; and one that is asked for.
+// detached ones in a thread of the library (separated), as in HEAPO, section II-D; and those that the program asks for.
 //
 // Threads.  Any.  Lock order: the lock of object_stores, then that of a store's local collection, then open_store's,
 // then that of the watch, then those of the engine.  A thread that allocates tries locks and waits for none.
@@ -50,7 +50,7 @@ class store_collector final : public pool_collections {
   // An allocation in the store is about to be made, and has been.
   void before_allocation(nvm_store& s) noexcept;
   void after_allocation(nvm_store& s, errc outcome) noexcept;
-  // It is being detached, or collected by a call.
+  // Called when the store is being detached, or collected by a call.
   void end_local(nvm_store& s) noexcept;
 
   // ---- asked for ----
@@ -61,7 +61,7 @@ class store_collector final : public pool_collections {
 
   // ---- detached ----
 
-  // Whether stores may be collected that nobody has attached; constant while the lock of object_stores is held.
+  // Whether stores may be collected that are not attached; constant while the lock of object_stores is held.
   [[nodiscard]] bool detached() const noexcept { return detached_.load(std::memory_order_relaxed); }
   // A slice of the collection of a store; `counts` of whom.
   [[nodiscard]] object::beside_collection::state slice(object::beside_collection& c, nvm_collection_counts& counts,

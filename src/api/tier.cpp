@@ -29,7 +29,7 @@ result<tier::page_range> pages_of(NVM_POOL* pool, const void* p, std::size_t byt
   return tier::pages_touched(offset - g.page_offset(0), bytes);
 }
 
-// What `f` does with the pages, where they come and go; nothing where all of them stay.
+// Lets `f` work on the pages where they come and go; does nothing where all pages stay.
 template <class F>
 int with_pages(NVM_POOL* pool, const void* p, std::size_t bytes, F&& f) noexcept {
   const auto t = tier_of(pool);

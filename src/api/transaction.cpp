@@ -105,7 +105,7 @@ thread_transactions::known_lane& thread_transactions::first_lane_in(const nvm_po
 
 namespace {
 
-// The pool is this process's and open for change.
+// Checks that the pool is this process's, and open for change.
 status changeable(const nvm_pool* pool) noexcept {
   if (pool == nullptr) return fail(errc::invalid, "the pool is NULL");
   if (status s = pool->file->usable(); !s) return s;
@@ -128,14 +128,14 @@ result<entry*> open_in(const nvm_pool* pool) noexcept {
   return e;
 }
 
-// Runs the hooks that a rolled back inner level could not run, for want of memory.
+// Runs hooks of inner levels that were rolled back without memory to run them.
 void run_hooks_of_aborted_levels(nvm_pool* pool, std::span<const tx::hook> hooks) noexcept {
   for (const tx::hook& h : hooks) {
     if (h.aborted) run_hooks(pool, {&h, 1}, NVM_TX_ON_ABORT);
   }
 }
 
-// A commit that was asked for, until its caller has been told what became of it.
+// A commit from the request until its caller has been told what became of it.
 struct ending {
   bool outermost = false;
   lsn_t lsn = 0;  // 0: durable, or nothing was changed
@@ -234,7 +234,7 @@ status announce(const nvm_range* ranges, std::size_t count, outside_of_transacti
   for (std::size_t i = 0; i < count; ++i) {
     const nvm_range& r = ranges[i];
     if (r.n == 0 || !nvm_is_durable(r.p)) continue;
-    // The old bytes are read for the log, then the line is written: a cache miss had better begin here.
+    // The old bytes are read for the log, then the line is written: the cache miss begins here.
     __builtin_prefetch(r.p, 1);
     entry* e = mine.around(r.p);
     if (e == nullptr && what == outside_of_transactions::left_out) continue;
@@ -288,7 +288,7 @@ void run_waiting_hooks(nvm_pool* pool, bool failed) noexcept {
 status wait_for_commit(nvm_pool* pool, lsn_t lsn) noexcept {
   if (lsn == 0) return {};
   const status s = pool->engine->wait(lsn);
-  // The pool has failed since; what came before is there.
+  // The pool has failed since; this commit was durable before.
   if (s.error() == errc::io && pool->engine->is_durable(lsn)) return {};
   return s;
 }
@@ -400,7 +400,7 @@ extern "C" {
 int nvm_tx_begin(NVM_POOL* pool) {
   if (nvm::status s = api::changeable(pool); !s) return api::report(s.error());
   api::thread_transactions& mine = api::thread_transactions::mine();
-  // Else a thread that does nothing but transactions could not be cancelled.
+  // Otherwise a thread that runs only transactions could never be cancelled.
   if (mine.open().empty()) nvm::platform::may_be_cancelled();
   const nvm::platform::in_call here;
   if (api::entry* e = mine.in(pool); e != nullptr) return api::answer(e->transaction->begin());
@@ -429,7 +429,7 @@ static int commit_and_go_on(NVM_POOL* pool, uint64_t* lsn) {
   const nvm::platform::in_call here;
   api::ending end;
   if (api::order(pool, end) != 0) return -1;
-  // Before hooks can run that wait for it.
+  // Set before hooks can run that wait for it.
   if (lsn != nullptr) *lsn = end.lsn;
   if (!end.outermost) return 0;
   if (const nvm::status s = api::change_is_intact(pool); !s) return api::conclude(pool, end);
@@ -443,7 +443,7 @@ int nvm_tx_commit_async(NVM_POOL* pool, uint64_t* lsn) {
   return committed;
 }
 
-// Before a turn of a program that always has a transaction open: whether there is one to commit.
+// Called before a turn of a program that always has a transaction open: whether there is one to commit.
 static nvm::result<bool> turn_is_open(const NVM_POOL* pool) {
   const unsigned depth = pool == nullptr ? 0 : nvm_tx_depth(const_cast<NVM_POOL*>(pool));
   if (depth <= 1) return depth == 1;

@@ -73,7 +73,7 @@ status update_locked(nvm_pool* pool, bool opening) {
     }
     if (c.changes && !pool->file->read_only()) {
       const status s = write_types(pool, object::with_statics(merge_types(*stored, (*ours)->map), stored->statics()));
-      // Data that can still be read and freed are worth more than their description.
+      // Data that can be read and freed without their description are worth more than a refusal.
       if (!s && s.error() != errc::no_space) return s;
       if (pool->references != nullptr) {
         if (status known = pool->references->learn_types(); !known) return known;
@@ -119,7 +119,7 @@ int each_of(const type_map& map, const visit_context& c) {
   return 0;
 }
 
-// What nobody describes in a pool without open transactions.  May throw std::bad_alloc.
+// Objects of unknown types in a pool without open transactions.  May throw std::bad_alloc.
 result<object::undescribed_types> undescribed_in(nvm_pool* pool) {
   const std::lock_guard guard{pool->types_lock};
   if (open_transactions(pool) != 0) {

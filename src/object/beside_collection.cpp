@@ -293,7 +293,7 @@ void beside_collection::follow(const grey& g) {
   const std::uint64_t end = g.object.header + objects_.room_of(g.object);
   contents c{};
   if (!contents_of(g.object, c)) {
-    // It is being changed, or is none any more: whatever stands there.
+    // The object is being changed, or has gone: every word that stands there counts.
     for (std::uint64_t at = g.object.header; at + 8 <= end; at += 8) value(read_in_use(base_ + at));
     return;
   }
@@ -313,7 +313,7 @@ void beside_collection::follow(const grey& g) {
       if (w.at >= g.from || g.from == 0) value(read_in_use(base_ + c.at + w.at));
     });
   } else {
-    // What says which words are pointers may be changing, and be put back, while these stay.
+    // The bytes that say which words are pointers may be changing, and be put back, while the words stay.
     const std::uint64_t step = plan->aligned() ? 8 : 1;
     for (std::uint64_t at = g.from; at + 8 <= to; at += step) value(read_in_use(base_ + c.at + at));
   }

@@ -2,8 +2,8 @@
 // collection is (a detached store is collected by the same, with nobody beside it); or of a whole pool.  Which of
 // them says its collected_ground.
 //
-// In small steps, which any thread makes, one at a time.  What is found to be garbage is freed by transactions of the
-// collection's own, on lanes of their own, so that nothing about crashes is the collection's: marks are volatile.
+// It runs in small steps, by any thread, one at a time.  Garbage is freed by the collection's own transactions, on
+// lanes of their own; marks are volatile, so the collection itself has nothing to do with crashes.
 //
 // Contract.  A volatile pointer is good until the transaction ends in which it was read, or while the object is held.
 // What leads into a store from elsewhere keeps nothing.  Stores to objects are announced.
@@ -54,12 +54,12 @@ namespace nvm::object {
 // Pages that an attached store has.
 [[nodiscard]] std::uint64_t pages_of(const open_store& store) noexcept;
 
-// The pool that it is done in.
+// What a collection asks of its pool.
 class collection_host {
  public:
   [[nodiscard]] virtual std::byte* base() noexcept = 0;
   [[nodiscard]] virtual nvm::geometry geometry() noexcept = 0;
-  // A transaction beside any that the thread has open; and after its end.
+  // Begins a transaction beside any that the thread has open; ended() is called after its end.
   [[nodiscard]] virtual result<tx::open_transaction*> begin() noexcept = 0;
   virtual void ended() noexcept {}
   // engine::turns_of(), of each lane; and whether a barrier transaction is inside, which need not have one.  False
@@ -76,12 +76,12 @@ class collection_host {
   ~collection_host() = default;
 };
 
-// How much of it is done at once.
+// How much of a collection is done at once.
 struct collection_slice {
   std::uint64_t ns_max = ~std::uint64_t{0};
   unsigned objects_max = ~0U;                          // looked at
   unsigned frees_max = 256;                            // of one transaction
-  const std::atomic<unsigned>* wanted_back = nullptr;  // not 0: somebody waits
+  const std::atomic<unsigned>* wanted_back = nullptr;  // not 0: a thread waits
 };
 
 struct collection_sums {
@@ -111,8 +111,8 @@ class beside_collection {
     goes_on,  // there is more to do
     waits,    // for transactions of others to end, or for a lock
     done,
-    refused,  // an object of a type that nobody describes can be reached: undescribed()
-    failed    // what it was told is lost, or why() says it
+    refused,  // an object of unknown type can be reached: undescribed()
+    failed    // something that was told is lost, or why() has the reason
   };
   enum class with : std::uint8_t { transactions, nobody };
 
@@ -134,7 +134,7 @@ class beside_collection {
   [[nodiscard]] status begin(open_store& store, with who, bool look_only = false) noexcept;
   // After done, refused or failed it has no effect.
   [[nodiscard]] state step(const collection_slice& slice) noexcept;
-  // Its marks mean nothing from here on: somebody attaches the store that it had alone, or it is given up.
+  // Its marks mean nothing from here on: a program attaches the store that it had alone, or the collection is given up.
   void stop() noexcept;
 
   [[nodiscard]] const collection_sums& sums() const noexcept { return sums_; }

@@ -5,7 +5,7 @@
 namespace nvm::object {
 namespace {
 
-// The name that type ids are made from: without the words in front that do not count.
+// The name that type ids are made from: `text` without leading words that do not count.
 std::string canonical_name(std::string_view text) {
   for (bool more = true; more;) {
     more = false;

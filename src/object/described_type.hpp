@@ -6,7 +6,7 @@
 
 namespace nvm::object {
 
-// A map of the type and of its other name.  Whether it makes sense, type_map::read() says.  May throw std::bad_alloc.
+// A map of the type and of its other name.  type_map::read() tells whether it makes sense.  May throw std::bad_alloc.
 [[nodiscard]] type_map_writer::words map_of(const nvm_type_description& type);
 
 }  // namespace nvm::object

@@ -54,7 +54,7 @@ struct named_field {
   return name + "+" + std::to_string(at);
 }
 
-// The same of a record that was read.
+// The same for a record that was read.
 [[nodiscard]] inline std::string field_name_at(const layout::type_record& r, std::uint64_t at) {
   std::vector<named_field> fields;
   fields.reserve(r.fields);

@@ -1,8 +1,8 @@
-// What a trace found to be garbage, and how one came to it: pointers that one garbage object holds to another are what
-// is left of the ways to it.
+// Objects that a trace found to be garbage, and how the program once came to them: what is left of those ways is the
+// pointers from one garbage object to another.
 //
-// An object that no other garbage object points to was unlinked by itself; the others hang from one like that, or from
-// a cycle.  ways() finds for each object the shortest chain from such a beginning.
+// An object that no other garbage object points to was unlinked by itself; each other one is reached from such an
+// object, or from a cycle.  ways() finds the shortest chain for each object.
 #pragma once
 
 #include <algorithm>
@@ -25,7 +25,7 @@ void each_value_of(const std::byte* bytes, const payload_place& o, const pointer
     if (v != 0 && wanted(w.kind)) visit(v, w.at);
   });
 }
-// The same of each word that may keep an object; conservatively each aligned one.
+// The same for each word that may keep an object; conservatively for each aligned word.
 template <class Visit>
 void each_value(const std::byte* bytes, const payload_place& o, const pointer_plans& plans, bool conservative,
                 Visit&& visit) {
@@ -86,7 +86,7 @@ class garbage_ways {
       ways_[i].alone = true;
     }
     spread();
-    // What is left are cycles and what hangs from them.
+    // The rest is cycles, and objects that are reached from these.
     for (std::uint32_t i = 0; i < all.size(); ++i) {
       if (ways_[i].depth != way_to::nothing) continue;
       begin(i);

@@ -15,7 +15,7 @@ namespace nvm::object {
 
 class holds {
  public:
-  // One more of the object whose payload is at `offset`.  errc::no_memory.
+  // Counts one more hold of the object whose payload is at `offset`.  errc::no_memory.
   [[nodiscard]] status add(std::uint64_t offset) noexcept try {
     part& p = part_of(offset);
     const std::lock_guard guard{p.lock};
@@ -24,7 +24,7 @@ class holds {
   } catch (const std::bad_alloc&) {
     return fail(errc::no_memory, "no volatile memory to hold an object");
   }
-  // One less; false: it was not held.
+  // Counts one hold less; false: it was not held.
   [[nodiscard]] bool take(std::uint64_t offset) noexcept {
     part& p = part_of(offset);
     const std::lock_guard guard{p.lock};

@@ -34,7 +34,7 @@ class mark_bits {
   [[nodiscard]] bool exists() const noexcept { return words_.exists(); }
   [[nodiscard]] std::uint64_t words() const noexcept { return count_; }
 
-  // False: it was set.  relaxed: a mark says nothing about the object's contents, which nobody changes.
+  // False: it was set.  relaxed: a mark says nothing about the object's contents, which no thread changes.
   bool set(mark_place p) noexcept {
     const std::uint64_t bit = std::uint64_t{1} << p.bit();
     const auto word = words_[p.word()];

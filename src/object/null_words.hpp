@@ -1,6 +1,6 @@
 // Pointers of objects that become null: whole words, also where packed types have pointers that lie across two.
 //
-// Threads: nobody else stores to these words, nor to bytes beside pointers that lie across two.
+// Threads: no other thread stores to these words, nor to bytes beside pointers that lie across two.
 #pragma once
 
 #include <cstdint>
@@ -13,7 +13,7 @@
 
 namespace nvm::object {
 
-// Of one transaction: their records fit every ring, and it needs no room in the pool.
+// So many in one transaction: their records fit every ring, and no room in the pool is needed.
 inline constexpr std::size_t null_words_at_once = 32;
 
 // What a transaction is to store so that the eight bytes at each of these places become 0.  May throw std::bad_alloc.

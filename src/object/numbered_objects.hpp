@@ -1,8 +1,8 @@
 // Numbers that objects bear while a relocation by transactions goes on (object/numbered_relocation.hpp): which of the
 // bases that the superblock has the pointers of an object assume.
 //
-// The number of an object that is not aligned is in the bits of its header that an aligned one has its alignment in;
-// that of an aligned one is the second word of its signpost.  An object of a pool at rest bears none.
+// An object that is not aligned has its number in the bits of the header where an aligned one has its alignment; an
+// aligned object has it in the second word of its signpost.  In a pool at rest no object bears a number.
 #pragma once
 
 #include <array>
@@ -19,7 +19,7 @@ namespace nvm::object {
 struct number_place {
   std::uint64_t at = 0;    // offset of the word in the pool
   std::uint64_t word = 0;  // what it says
-  // 0: the object bears none.  nullopt: nobody has written this.
+  // 0: the object bears none.  nullopt: the library has never written this.
   std::optional<unsigned> number;
   bool in_header = true;
 
@@ -30,7 +30,7 @@ struct number_place {
   }
 };
 
-// Of the object whose header is at `header`.
+// The place of the number of the object whose header is at `header`.
 [[nodiscard]] inline number_place number_of(const std::byte* base, std::uint64_t header, const layout::alignment& a) {
   number_place p;
   if (a.natural()) {

@@ -56,7 +56,7 @@ class object_words {
   }
 
  private:
-  // Pointers come by ascending place, so only the last words may be replaced already.
+  // Pointers come by ascending place, so only the last words can have been replaced already.
   [[nodiscard]] std::uint64_t word_at(std::uint64_t offset) const noexcept {
     for (std::size_t back = 1; back <= 2 && back <= words_.size(); ++back) {
       const tx::assigned_word& w = words_[words_.size() - back];
@@ -71,7 +71,7 @@ class object_words {
   std::vector<tx::assigned_word> words_;
 };
 
-// Algorithm 1, POINTER_REWRITE, and what walks over the objects of a part for it.
+// Algorithm 1, POINTER_REWRITE, and its walk over the objects of a part.
 class numbering_pass {
  public:
   numbering_pass(std::byte* base, const pointer_plans& plans, const numbered_bases& numbers, std::uint64_t now,
@@ -93,7 +93,7 @@ class numbering_pass {
       move_pointer(header + a.gap, p.at, h.type, from);
     });
     if (from == now_) return;
-    // A number alone, where a crash may find the pointers without it, is what the transaction is for.
+    // The transaction is there because a crash might else find the number without the pointers.
     if (planted(plant::number_alone)) {
       if (words_.empty()) return;
       failure_ = pool_.store(words_.all());
@@ -146,7 +146,7 @@ class numbering_pass {
   status failure_;
 };
 
-// What a thread met, for the one that goes on to the caller.
+// A failure that a thread met, for the thread that returns to the caller.
 struct part_failure {
   errc code = errc::ok;
   char text[256] = "";
@@ -157,7 +157,7 @@ struct part_failure {
   }
 };
 
-// At rest: no object bears a number.
+// Fails unless the pool is at rest: no object bears a number.
 status expect_no_numbers(const std::byte* base, const geometry& g) {
   status found;
   const auto look = [&](std::uint64_t header, const layout::object_header&, const layout::alignment& a) {

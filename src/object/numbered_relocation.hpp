@@ -1,14 +1,14 @@
 // Relocation as the paper prints it (Breeze, section IV-E, Algorithm 1): one transaction for each object, which adds
 // the distance of two bases to its pointers and stamps it with the number of the base that they assume from then on.  A
-// pointer's value says the same by itself (object/relocation.hpp), which costs no transaction: this is the peer of
-// that.
+// pointer's value says the same by itself, without a transaction (object/relocation.hpp); this way is there to compare
+// that with.
 //
-// What is mended of the printed algorithm: null stays null, and so does what leads into no base; an object whose
-// pointers need not move is stamped all the same; the number is that of an entry of the history, not a distance of
-// generations; the history is forgotten when all is done, eight bases are all that it holds, and numbers are taken
-// back.
+// Differences from the printed algorithm: null stays null, and a pointer that leads into no base stays as it is; an
+// object whose pointers need not move is stamped all the same; the number is that of an entry of the history, not a
+// distance of generations; the history is forgotten when all is done, eight bases are all that it holds, and numbers
+// are taken back.
 //
-//   0. look at every object, as the other way; at rest none may bear a number
+//   0. look at every object, as relocation.hpp does; at rest none may bear a number
 //   1. begin_numbered_relocation()                      | pool/E1, E2  before any object bears a number
 //   2. each object with pointers that does not bear the number of the new base: a transaction of the engine stores its
 //      moved pointers and that number
@@ -47,13 +47,13 @@ class numbered_pool {
   [[nodiscard]] virtual status begin() noexcept = 0;
   [[nodiscard]] virtual status prefer_base() noexcept = 0;
   [[nodiscard]] virtual status finish() noexcept = 0;
-  // Stores whole words of the pool in one transaction.  Any thread of run().
+  // Stores whole words of the pool in one transaction.  Called by any thread of run().
   [[nodiscard]] virtual status store(std::span<const tx::assigned_word> words) noexcept = 0;
   // Calls f(0) .. f(parts - 1), maybe in parallel.
   virtual void run(unsigned parts, const std::function<void(unsigned)>& f) = 0;
 };
 
-// All steps, of a pool whose objects are where their addresses say; threads: nobody else uses it.
+// All steps, in a pool whose objects are where their addresses say, and which no other thread uses.
 [[nodiscard]] status relocate_by_number(std::byte* base, const geometry& g, const pointer_plans& plans,
                                         numbered_pool& pool, unsigned parts, relocation_report& report) noexcept;
 

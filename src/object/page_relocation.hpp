@@ -1,7 +1,7 @@
-// Relocation of one page at a time, before anybody sees the page (Breeze, section IV-E: lazily).
+// Relocation of one page at a time, before any thread sees the page (Breeze, section IV-E: lazily).
 //
-// A stored pointer says by its value which base it assumes (object/relocation.hpp), so a pool of which some pages were
-// put right and others were not is a legal one, whatever has happened to those that were seen meanwhile:
+// A stored pointer says by its value which base it assumes (object/relocation.hpp), so a pool is legal in which some
+// pages were put right and others were not, whatever has happened to the pages that were seen meanwhile:
 //   1. begin_relocation()                                 | pool/E1, E2
 //   2. each page, before it is shown or when nothing else is to be done: S moved pointers; F their lines
 //   3. when all pages are right: fence                    | object/E2     before a base is forgotten
@@ -9,14 +9,14 @@
 // Pages that were added since hold no old pointer.  A process that ends before 3 leaves a pool of several bases; the
 // next open, of either way, begins at 1 again.
 //
-// What changes meanwhile.  A page that nobody has seen holds what it held when the pool was opened, also where its
-// object was freed, or where another was made over it: such an object's bytes in it are not specified, and whatever
-// they become is as good.  A page that was shown is never touched again.
+// What changes meanwhile.  A page that no thread has seen holds what it held when the pool was opened, also where its
+// object was freed, or where another was made in its place: the bytes of such an object in the page are not specified,
+// and may become anything.  A page that was shown is never touched again.
 //
-// An object whose bytes say which of its words are pointers (unions with tags, visitors) is put right whole, since who
-// has seen its tag may change it: so are its words in pages that were not shown yet.
+// An object whose bytes say which of its words are pointers (unions with tags, visitors) is put right whole, its words
+// in pages that were not shown yet included, since a thread that has seen its tag may change that.
 //
-// Threads: put_right() by one at a time; all else before the first.
+// Threads: one at a time in put_right(); all other calls come before the first of it.
 #pragma once
 
 #include <algorithm>
@@ -36,7 +36,8 @@ namespace nvm::object {
 template <media M>
 class page_relocation {
  public:
-  // `memory`: the pool as far as `g` says that it has grown, where nobody waits for a page.  May throw std::bad_alloc.
+  // `memory`: the pool at the size that `g` names, at an address where no access waits for a page.  May throw
+  // std::bad_alloc.
   page_relocation(M& m, std::byte* memory, const geometry& g, pointer_plans plans, const mover& to)
       : medium_{m},
         memory_{memory},
@@ -73,7 +74,7 @@ class page_relocation {
   [[nodiscard]] std::uint64_t pages_left() const noexcept {
     return g_.size_pages - done_.load(std::memory_order_relaxed);
   }
-  // Of pages that were put right.
+  // What was found in pages that were put right.
   [[nodiscard]] const relocation_report& report() const noexcept { return report_; }
 
   // Step 2.  Made again it does nothing.
@@ -109,7 +110,7 @@ class page_relocation {
     const std::uint64_t inner = load_word(memory_, c.entry_offset(g_, page));
     return inner != 0 && inner_entry_fault(inner, page, c, g_, e) == nullptr;
   }
-  // Its runs, and where it lies.
+  // Notes where a cluster lies, and its runs.
   void look_at_cluster(std::uint64_t page, std::uint64_t pages) noexcept try {
     cluster c;
     if (cluster_fault(memory_, g_, page, pages, c).what != nullptr) return;  // the check names it
@@ -232,7 +233,7 @@ class page_relocation {
   std::vector<std::uint64_t> right_;  // a bit a page
   std::atomic<std::uint64_t> done_{0};
   std::uint64_t from_ = 0;   // the page that is put right
-  std::uint64_t lines_ = 0;  // of it that were stored to, if they are among its first 64
+  std::uint64_t lines_ = 0;  // lines of that page that were stored to, among its first 64
   std::uint64_t whole_ = 0;  // the object that was put right whole last
   relocation_report report_;
 };

@@ -23,7 +23,7 @@ status placed_objects::survey(unsigned threads) noexcept {
     std::ranges::sort(clusters_, {}, &cluster::page);
     return {};
   }
-  // Once more here, since the sentence of a failure is its thread's.
+  // Once more in this thread, since the message of a failure is per thread.
   return survey_pages(0, g_.size_pages);
 }
 
@@ -98,7 +98,7 @@ status placed_objects::survey_extent(std::uint64_t page, page_kind k) noexcept {
   for (unsigned w = 0; w < s.words; ++w) {
     const std::uint64_t place = at + layout::first_words_at + w * 8;
     const std::uint64_t word = load_word(base_, place);
-    // The slots of the extent's own header, and those that it has not.
+    // The slots of the extent's own header, and slots after the extent's end.
     const unsigned first = w * checked_bits;
     const unsigned own = std::min(s.header_slots - std::min(s.header_slots, first), checked_bits);
     const unsigned end = std::min(s.slots - first, checked_bits);

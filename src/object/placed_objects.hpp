@@ -1,5 +1,5 @@
 // The typed objects of a pool whose objects lie where the page map says, as a collector sees them: which object a place
-// belongs to, its mark, and all that have none.
+// belongs to, its mark, and all objects without a mark.
 //
 // survey() reads the page map and the allocation words of every extent once and believes none of it unchecked; find()
 // and the passes afterwards rely on what it saw, so nothing may be allocated or freed meanwhile.  What it keeps is a
@@ -103,7 +103,7 @@ class placed_objects {
       if (c.first && root != 0) visit(root);
     }
   }
-  // Marks what has no mark and lies in a store.
+  // Marks all objects in stores.
   void keep_objects_of_stores() noexcept {
     for (const cluster& c : clusters_)
       each_unmarked(c.page, c.end(), [this](const found_object& o) { marks_.set(o.mark); });
@@ -135,7 +135,7 @@ class placed_objects {
     const unsigned bit = 63U - static_cast<unsigned>(std::countl_zero(bits));
     const unsigned first = w * checked_bits + bit;
     out = {at + (std::uint64_t{first} << s.slot_shift), {page * fine_.words + w, bit}};
-    // In 32 bytes a typed object has its header and a byte at least: no need to look at its length.
+    // The first 32 bytes of a typed object are its own, header and one byte at least: its length need not be looked at.
     if (offset - out.header < 2 * sizeof(layout::object_header)) return true;
     const std::uint64_t room = room_in(at, s, first);
     return room == 0 || offset - out.header < room;
@@ -169,7 +169,7 @@ class placed_objects {
     }
   }
 
-  // Part of survey(); false: `outcome` says why.
+  // A part of survey().
   [[nodiscard]] status survey_pages(std::uint64_t first, std::uint64_t end) noexcept;
   [[nodiscard]] status survey_extent(std::uint64_t page, layout::page_kind k) noexcept;
   [[nodiscard]] status survey_entry(std::uint64_t page, const layout::page_entry& e) noexcept;

@@ -43,7 +43,7 @@ void pointer_plan::add_one(const layout::type_record& r, const layout::type_fiel
   parts_[here].parts = static_cast<std::uint32_t>(parts_.size() - here - 1);
   if (f.kind == structure) return;
   auto tag = union_tag::read(text_at(r, f.target), room);
-  NVM_ASSERT(tag);  // was read before
+  NVM_ASSERT(tag);  // it was read before
   parts_[here].tag = static_cast<std::uint32_t>(tags_.size());
   tags_.push_back(std::move(*tag));
   asks_object_ = true;

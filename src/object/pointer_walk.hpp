@@ -1,11 +1,11 @@
-// Pointer words of objects: what relocation moves, what a collector follows, what reference counts are about.
+// Pointer words of objects: relocation moves them, a collector follows them, and reference counts count them.
 //
 // The fields of each type are compiled once into a plan, which a pass over a pool then follows for each object.  A plan
 // holds copies: the map that it was made from may be unmapped.
 //
 // Where the pointers are follows from the size of an object alone, unless its type has unions whose tags say which
 // member counts, or parts that only a function of the program knows (NVM_VISIT).  Then asks_object() holds, and the
-// object's bytes are read: all of them have to be there, at any address, also of a copy.
+// object's bytes are read: all of them must be there, at any address, in a copy as well.
 #pragma once
 
 #include <algorithm>
@@ -23,15 +23,15 @@ struct pointer_word {
   std::uint64_t at = 0;       // offset from the object's start; a multiple of 8 unless the type is packed
   std::uint32_t target = 0;   // id of the type pointed to, 0: any
   layout::field_kind kind{};  // pointer, weak_pointer or static_pointer
-  bool guessed = false;       // a word of an object that nobody describes, which may be anything
+  bool guessed = false;       // a word of an object of unknown type, which may be anything
 };
 
 // The pointer words of one type.  An object larger than its type is an array of it, or ends in a flexible array.
 class pointer_plan {
  public:
-  // Of a record that was read (type_map::read).  May throw std::bad_alloc.
+  // The plan of a record that was read (type_map::read).  May throw std::bad_alloc.
   [[nodiscard]] static pointer_plan of(const layout::type_record& r);
-  // Of objects that nobody describes: each of their words may be a static pointer.  May throw std::bad_alloc.
+  // The plan of objects of unknown type: each of their words may be a static pointer.  May throw std::bad_alloc.
   [[nodiscard]] static pointer_plan guesses();
 
   // Whether objects of the type have no pointers: they are bytes.
@@ -53,8 +53,8 @@ class pointer_plan {
   void each(const std::byte* object, std::uint64_t bytes, Visit&& visit) const {
     each_in(object, bytes, 0, bytes, visit);
   }
-  // The same of the words that share a byte with [from, to).  Cost: of these words, and of whole structures that have
-  // visitors, not of the object.
+  // The same for the words that share a byte with [from, to).  Cost: that of these words, and of whole structures with
+  // visitors, not of the whole object.
   template <class Visit>
   void each_in(const std::byte* object, std::uint64_t bytes, std::uint64_t from, std::uint64_t to,
                Visit&& visit) const {
@@ -70,7 +70,7 @@ class pointer_plan {
       list(all, 0, static_cast<std::uint32_t>(parts_.size()), i * size_, (i + 1) * size_, visit);
     }
   }
-  // Where the size alone tells.
+  // The same where the size alone tells the pointers.
   template <class Visit>
   void each(std::uint64_t bytes, Visit&& visit) const {
     each_in(nullptr, bytes, 0, bytes, visit);
@@ -102,7 +102,7 @@ class pointer_plan {
   [[nodiscard]] static bool leads(layout::field_kind kind) noexcept {
     return layout::is_pointer(kind) && kind != layout::field_kind::volatile_pointer;
   }
-  // `room`: of what the fields lie in.
+  // `room`: bytes of what the fields lie in.
   void add(const layout::type_record& r, const layout::type_field* fields, std::uint32_t n, std::uint64_t room);
   void add_one(const layout::type_record& r, const layout::type_field& f, std::uint64_t room);
 
@@ -184,7 +184,7 @@ class pointer_plans {
   pointer_plans() noexcept = default;
   // May throw std::bad_alloc.
   explicit pointer_plans(const type_map& types);
-  // nullptr: nobody described the type.
+  // nullptr: no map describes the type.
   [[nodiscard]] const pointer_plan* find(std::uint32_t type) const noexcept;
 
   // Whether the pointers of some type are told by a visitor that this program lacks.
@@ -200,20 +200,20 @@ class pointer_plans {
     return std::any_of(plans_.begin(), plans_.end(),
                        [](const pointer_plan& p) { return !p.aligned() || p.asks_object(); });
   }
-  // Whether no object's pointers have to be looked for: each type has a plan, which its size alone tells, of words that
-  // one store replaces.
+  // Whether no object's bytes have to be read to find its pointers: each type has a plan that follows from its size, of
+  // words that one store replaces.
   [[nodiscard]] bool tell_all() const noexcept {
     return untyped_are_bytes_ && std::all_of(plans_.begin(), plans_.end(), [](const pointer_plan& p) {
              return p.aligned() && !p.asks_object() && p.lacks_visitor_of() == 0;
            });
   }
 
-  // What nobody described has no pointers.
+  // Objects of unknown type have no pointers.
   void untyped_are_bytes(bool yes) noexcept { untyped_are_bytes_ = yes; }
-  // What nobody described may have static pointers: for a static_mover.  May throw std::bad_alloc.
+  // Objects of unknown type may have static pointers: for a static_mover.  May throw std::bad_alloc.
   void guess_static_pointers() { guesses_ = pointer_plan::guesses(); }
-  // All that there is to know of an object's pointers; nullptr: nobody described the type, or it has parts whose
-  // visitor this program lacks.
+  // The plan of a type, if it tells all pointers; nullptr: no map describes the type, or it has parts whose visitor
+  // this program lacks.
   [[nodiscard]] const pointer_plan* known(std::uint32_t type) const noexcept {
     if (const pointer_plan* p = find(type); p != nullptr) return p->lacks_visitor_of() == 0 ? p : nullptr;
     if (!guesses_.none() && !layout::is_without_pointers(type)) return &guesses_;

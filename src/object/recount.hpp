@@ -1,4 +1,4 @@
-// Reference counts as the pointers of a pool say them: what counts should be once every record is applied.
+// Reference counts by the pointers of a pool: what counts should be once every record is applied.
 #pragma once
 
 #include <algorithm>
@@ -15,7 +15,7 @@ namespace nvm::object {
 struct recounted_object {
   counted_object object;
   std::uint64_t strong = 0, weak = 0;
-  // `dying`: as the object is said to be.
+  // `dying`: what the object's own word says.
   [[nodiscard]] layout::reference_count counted(bool dying) const noexcept {
     return {static_cast<std::uint32_t>(std::min<std::uint64_t>(strong, layout::strong_max)),
             static_cast<std::uint32_t>(std::min<std::uint64_t>(weak, layout::weak_max)), dying && strong == 0};

@@ -167,7 +167,7 @@ void reference_changes::image_of(const scene& s, const counted_object& o, bool o
   }
 }
 
-// What is in both images cancels out: entries of the two are sorted, and pairs go.
+// References in both images cancel out: the entries of the two are sorted, and pairs are removed.
 void reference_changes::compare_whole(scene& s, const whole& w) {
   const pointer_plan* plan = s.plans.known(w.object.type);
   if (plan == nullptr) return;  // its visitor is not in this program
@@ -210,7 +210,8 @@ void reference_changes::tell(const scene& s, std::uint64_t value, bool weak, boo
   entries_.push_back(layout::pack_entry(weak ? (more ? what::more_weak : what::less_weak) : strong, place));
 }
 
-// Objects that go in the same commit need no count, and their place may be another's before it is looked at.
+// Objects that are freed by the same commit need no count, and their place may be another object's before the record is
+// applied.
 void reference_changes::leave_out() {
   std::sort(gone_.begin(), gone_.end(),
             [](const counted_object& a, const counted_object& b) { return a.payload < b.payload; });

@@ -2,9 +2,9 @@
 // value than before, as entries of an activation record.
 //
 // Only bytes that the transaction has announced, or that belong to objects that it allocates or frees, are looked at:
-// what others have stored beside them, in the same object, is theirs to tell.  An object whose bytes say which of
-// its words are pointers (tagged unions, visitors) is looked at whole, as it was and as it will be; what is the same in
-// both, also what others are changing, comes out as nothing.
+// bytes that other transactions have stored beside them, in the same object, are told by those.  An object whose bytes
+// say which of its words are pointers (tagged unions, visitors) is looked at whole, as it was and as it will be; words
+// that are the same in both, those that others are changing among them, give no entry.
 //
 // Threads: one, that of the transaction.
 #pragma once
@@ -36,7 +36,7 @@ class reference_changes {
   // The entries, until the next begin().  Values of pointers are offsets from `address`.  May throw std::bad_alloc.
   [[nodiscard]] std::span<const std::uint64_t> entries(reference_host& host, const pointer_plans& plans,
                                                        std::uint64_t address);
-  // After entries(): the type of an object that the transaction allocates and whose pointers nobody can tell.
+  // After entries(): the type of an object that the transaction allocates and whose pointers cannot be told.
   [[nodiscard]] std::optional<std::uint32_t> undescribed() const noexcept { return undescribed_; }
 
  private:
@@ -46,7 +46,7 @@ class reference_changes {
   };
   struct word {
     std::uint64_t at;
-    bool weak, is_new, goes;  // of an object that the transaction allocates; that it frees
+    bool weak, is_new, goes;  // is_new: of an object that the transaction allocates; goes: of one that it frees
     std::uint64_t before = 0, after = 0;
   };
   struct whole {  // an object that is looked at whole

@@ -1,4 +1,4 @@
-// What counting references asks of the pool that it is done in.
+// What the counting of references asks of its pool.
 #pragma once
 
 #include <cstdint>
@@ -22,7 +22,7 @@ class reference_host {
  public:
   virtual ~reference_host() = default;
   [[nodiscard]] virtual std::byte* base() noexcept = 0;
-  // What stored pointers say of base().
+  // The address that stored pointers have for base().
   [[nodiscard]] virtual std::uint64_t address() noexcept { return reinterpret_cast<std::uintptr_t>(base()); }
   [[nodiscard]] virtual nvm::geometry geometry() noexcept = 0;
   // The object around a place that a transaction of this thread stores to; 0 bytes: none.
@@ -33,12 +33,12 @@ class reference_host {
   [[nodiscard]] virtual status each(const std::function<bool(const counted_object&)>& visit) noexcept = 0;
   // The root's payload, 0: none.
   [[nodiscard]] virtual result<std::uint64_t> root() noexcept = 0;
-  // A transaction of the calling thread, which may have another open.
+  // Begins a transaction of the calling thread, which may have another open.
   [[nodiscard]] virtual result<tx::open_transaction*> begin() noexcept = 0;
-  // engine::turns_of(), of each lane.
+  // As engine::turns_of(), for each lane.
   [[nodiscard]] virtual unsigned lanes() noexcept = 0;
   [[nodiscard]] virtual std::uint64_t turns_of(unsigned lane) noexcept = 0;
-  // Whether a barrier transaction is inside, which need not have a lane.
+  // Whether a barrier transaction is open, which need not have a lane.
   [[nodiscard]] virtual bool any_barriers() noexcept = 0;
   // Whether order_all() orders: a barrier in every thread of the process.
   [[nodiscard]] virtual bool can_order_all() noexcept = 0;

@@ -7,8 +7,8 @@
 //   entry    what happened (16) and the byte of the pool that it is about (48)
 //
 // There is a ring for each lane.  Places in a ring are counted in words and never begin anew: place p is word p mod the
-// ring's.  Records from `head` to `end` are of committed transactions, and counts do not have them yet.  `end` is in
-// the commit records of the lane where engine and medium have such (log/lane_layout.hpp), else in the ring's place.
+// ring's.  Records from `head` to `end` belong to committed transactions and are not counted yet.  `end` is in the
+// commit records of the lane where engine and medium have those (log/lane_layout.hpp), else in the ring's place.
 #pragma once
 
 #include <cstddef>
@@ -29,12 +29,13 @@ constexpr bool counts_references(std::uint32_t type) noexcept {
 // object_header::references
 inline constexpr std::uint32_t strong_bits = 21;
 inline constexpr std::uint32_t weak_bits = 10;
-inline constexpr std::uint32_t strong_max = (1U << strong_bits) - 1;  // and it stays: the count is not known any more
+inline constexpr std::uint32_t strong_max = (1U << strong_bits) - 1;  // and it stays there: the count is unknown from
+                                                                      // then on
 inline constexpr std::uint32_t weak_max = (1U << weak_bits) - 1;
 struct reference_count {
   std::uint32_t strong = 0;
   std::uint32_t weak = 0;
-  bool dying = false;  // nothing refers to it any more, or the program has let it go: freed when nobody can know it
+  bool dying = false;  // nothing refers to it any more, or the program has let it go: freed when no thread can know it
   friend constexpr bool operator==(const reference_count&, const reference_count&) = default;
 };
 constexpr std::uint32_t pack(const reference_count& c) noexcept {

@@ -16,7 +16,7 @@
 
 namespace nvm::object {
 
-// Where the rings lie: of an object at `payload` of a pool.
+// Where the rings lie, in an object at `payload` of a pool.
 struct ring_shape {
   std::uint64_t at = 0;  // of the header
   std::uint32_t rings = 0;
@@ -51,7 +51,7 @@ struct ring_shape {
   [[nodiscard]] static std::uint64_t checksum_of(const layout::reference_rings_header& h) noexcept {
     return checksum(&h.rings, sizeof h.rings + sizeof h.ring_words, layout::reference_rings_magic);
   }
-  // Empty ones, whose places begin at start(ring), in memory that nobody uses.
+  // Makes empty rings, whose places begin at start(ring), in memory that no thread uses.
   template <class Start>
   static void make(std::byte* base, std::uint64_t payload, std::uint32_t rings, std::uint32_t words, Start&& start) {
     const ring_shape s{header_at(payload), rings, words};
@@ -94,7 +94,7 @@ struct ring_shape {
   }
 };
 
-// Proves a record: seeded with its place, so that what a ring held a turn ago proves nothing.
+// Checksum that proves a record: it is seeded with the place, so that a record of the ring's last turn proves nothing.
 [[nodiscard]] inline std::uint32_t activation_check(std::span<const std::uint64_t> entries, std::uint64_t ring,
                                                     std::uint32_t place) noexcept {
   return static_cast<std::uint32_t>(
@@ -201,7 +201,7 @@ class reference_rings {
  private:
   struct alignas(line_bytes) ring {
     std::atomic<std::uint32_t> head{0}, end{0};
-    std::uint32_t next = 0;  // end, or that of the commit that is under way
+    std::uint32_t next = 0;  // end, or the end after the commit that is under way
     std::vector<tx::assigned_word> words;
   };
   ring_shape shape_;

@@ -88,7 +88,7 @@ result<tx::reference_attachment> references::make_record(unsigned lane, tx::open
     if (status s = settle(how::counts); !s) return s.error();
   }
   const auto entries = changes_[lane].entries(host_, plans, host_.address());
-  // What it refers to would not be counted, and die while it does.
+  // References of such an object would not be counted, so that objects would die while it refers to them.
   if (const auto type = changes_[lane].undescribed()) {
     return fail(errc::type_mismatch,
                 "an object of type %u, which nobody describes, in a pool whose references are counted", *type);
@@ -114,8 +114,8 @@ result<tx::reference_attachment> references::make_record(unsigned lane, tx::open
   return tx::reference_attachment{record, rings_.shape().end_at(lane), rings_.next(lane)};
 }
 
-// Where the ring is full this thread applies all records itself: it holds no lock of the library, and no transaction is
-// ever asked to begin anew.
+// Where the ring is full this thread applies all records itself: it holds no lock of the library, and no transaction
+// has to begin anew.
 bool references::make_room(unsigned lane, std::size_t words) noexcept {
   if (rings_.room(lane) >= words) return true;
   if (settler_.load(std::memory_order_relaxed) == std::this_thread::get_id()) return false;
@@ -175,7 +175,7 @@ bool references::collect(std::span<const std::uint32_t> cut, batch& b) {
     while (b.heads[i] != cut[i] && b.entries.size() < entries_at_once) {
       any = true;
       if (!read_record_at(host_.base(), rings_.shape(), i, b.heads[i], cut[i], long_record, r)) {
-        // What it said is lost, and with it where the next begins.
+        // Its content is lost, and with it the place where the next record begins.
         ++sums_.damaged;
         b.in_doubt = true;
         b.heads[i] = cut[i];
@@ -274,7 +274,7 @@ void references::count_object(const counted_object& o, const change& c, batch& b
   layout::reference_count now = before;
   change_count(now.strong, c.more, c.less, layout::strong_max, sums_.drifted);
   change_count(now.weak, c.more_weak, c.less_weak, layout::weak_max, sums_.drifted);
-  // That nothing has referred to it yet is no reason: a program may be about to link it.
+  // An object that nothing has referred to yet is not dying: a program may be about to link it.
   now.dying = now.strong == 0 && (before.dying || c.less != 0 || c.let_go);
   if (now.dying) b.fallen.push_back(o.payload);
   if (!now.dying && before.dying) b.risen.push_back(o.payload);
@@ -299,8 +299,8 @@ void references::see_who_has_left() {
   std::erase_if(stamps_, [](const stamp& s) { return s.over(); });
 }
 
-// Of objects that have fallen since the last.  Were there too many stamps, those of the last would wait with the new
-// ones.
+// Stamps objects that have fallen since the last stamp.  If there are too many stamps, those of the last wait with the
+// new ones.
 void references::stamp_new_ones() {
   if (!new_ones_) return;
   host_.order_all();
@@ -330,7 +330,8 @@ bool references::nobody_inside(how what) {
 }
 
 status references::free_dead(how what) {
-  // No transaction is open, and no record waits.  One that begins after that finds nothing whose counts are 0.
+  // No transaction is open, and no record waits.  A transaction that begins after that finds no object whose counts are
+  // 0.
   const bool all = nobody_inside(what) && !rings_.any();
   std::vector<std::uint64_t> ready;
   for (const auto& [payload, number] : dying_) {
@@ -355,13 +356,13 @@ bool references::is_dead(std::uint64_t payload, counted_object& o, bool& waits) 
   return !waits;
 }
 
-// Objects that are freed in one transaction, with what nothing but them refers to.
+// Objects that are freed in one transaction, with the objects that only they refer to.
 class references::death {
  public:
   death(references& of, tx::open_transaction& t, const pointer_plans& plans, bool whole_families)
       : of_{of}, t_{t}, plans_{plans}, families_{whole_families}, left_{of.rings_.shape().words / 2 - 2} {}
 
-  // False: there is no room for it in this transaction, and `alone` says that there will not be in any.
+  // False: there is no room for it in this transaction; `alone`: nor in any other.
   [[nodiscard]] result<bool> take(const counted_object& o, bool& alone) {
     alone = false;
     std::uint64_t n = 0;
@@ -378,7 +379,7 @@ class references::death {
     }
     return true;
   }
-  // Those that have lost everything that referred to them.
+  // Takes the objects that have lost everything that referred to them.
   [[nodiscard]] status take_families() {
     while (!orphans_.empty()) {
       const counted_object o = orphans_.back();
@@ -390,7 +391,7 @@ class references::death {
     }
     return {};
   }
-  // Of an object that has more references than fit one record: some of them become null.
+  // Makes some references of an object null that has more than fit one record.
   [[nodiscard]] status strip(const counted_object& o) {
     std::vector<tx::assigned_bytes> words;
     plans_.known(o.type)->each(o.bytes, [&](const pointer_word& w) {
@@ -519,7 +520,7 @@ status references::settle(how what) noexcept {
   for (unsigned idle = 0; idle < 2;) {
     const std::uint64_t before = done();
     if (status s = round(what); !s) return s;
-    // What was freed has left records; what has fallen by these is looked at in the turn after.
+    // Freed objects have left records; the objects that fell by these are looked at in the next turn.
     idle = done() == before ? idle + 1 : 0;
   }
   if (what != how::at_rest) return {};

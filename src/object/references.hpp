@@ -12,11 +12,12 @@
 /// next commit writes over it.  Recovery of the pool has nothing to do for any of this; the next process reads from
 /// `head` to `end`.
 //
-// When an object dies.  Its count is 0, as it has fallen there or the program has let it go; every transaction that was
-// open when that was found has ended; all records up to then are applied; it is 0 still; nobody holds it.  A count may
-// pass through 0 when the records of two lanes are applied in another order than they were committed in: what was open
-// then has ended, and its record has been applied, when the object is looked at again.  A thread that found the object
-// before it was unlinked is in a transaction that was open, or holds it: that is what programs promise (docs/gc.md).
+// When an object dies.  Its count has fallen to 0, or it is 0 and the program has let it go; every transaction that was
+// open when that was found has ended; all records up to then are applied; the count is still 0; the program does not
+// hold it.  A count may pass through 0 when the records of two lanes are applied in another order than they were
+// committed in: when the object is looked at again, the transactions that were open then have ended and their records
+// are applied.  A thread that found the object before it was unlinked is in a transaction that was open, or holds it:
+// that is what programs promise (docs/gc.md).
 //
 // Weak pointers.  An object that has died while weak pointers lead to it stays as it is, a zombie: they may be
 // followed, and a program may refer to it again, which counts like any reference.  Where no transaction is open all
@@ -24,8 +25,8 @@
 // then has died a second time, and goes like any other.  So nothing has to know where the weak pointers to an object
 // are, and one look serves all zombies that there are.
 //
-// While no transaction is open and no record waits, all counts are what they say: then what falls to 0 because its last
-// referrer is freed goes in the same transaction.
+// While no transaction is open and no record waits, all counts are exact: then an object that falls to 0 because its
+// last referrer is freed is freed in the same transaction.
 //
 // Threads: commits of any; apply() and settle() by one at a time, the others wait.  Lock order: the lock of settling,
 // then whatever transactions take.
@@ -52,7 +53,7 @@ namespace nvm::object {
 struct reference_sums {
   std::uint64_t records = 0;       // applied
   std::uint64_t entries = 0;       // of these
-  std::uint64_t transactions = 0;  // that applied them, and that freed objects
+  std::uint64_t transactions = 0;  // transactions that applied records, and that freed objects
   std::uint64_t freed = 0;         // objects
   std::uint64_t waiting = 0;       // objects whose count is 0 and that are not freed yet
   std::uint64_t drifted = 0;       // counts that a record would have taken below 0
@@ -62,8 +63,8 @@ struct reference_sums {
   lsn_t last_lsn = 0;              // of these transactions
 };
 
-// Who wants to know what programs free though it is referred to, or a second time (checked builds).  Calls about one
-// lane come from the thread that commits, those about objects that are gone from whoever settles.
+// Watcher of objects that programs free though something refers to them, or free twice (checked builds).  Calls about a
+// lane come from the thread that commits, calls about objects that are gone from a thread that settles.
 class free_watcher {
  public:
   virtual ~free_watcher() = default;
@@ -77,8 +78,9 @@ class references final : public tx::reference_log {
  public:
   enum class how : std::uint8_t {
     counts,   // records become counts; nothing is freed
-    running,  // and what surely has died is freed; other threads go on
-    paused,   // and weak pointers to it become null, if no transaction is open; the caller lets none begin meanwhile
+    running,  // also, objects that surely have died are freed; other threads go on
+    paused,   // also, weak pointers to them become null, if no transaction is open; the caller lets none begin
+              // meanwhile
     at_rest   // no thread has a transaction, nor a pointer that it does not hold
   };
 
@@ -92,7 +94,7 @@ class references final : public tx::reference_log {
     unsettled_ = ring_shape::get(host.base(), shape.unsettled_at());
   }
 
-  // The types from now on.  May throw std::bad_alloc.
+  // Sets the types that count from now on.  May throw std::bad_alloc.
   void use(pointer_plans plans);
   // Called, in a commit, where a ring is half full.
   void on_pressure(std::function<void()> call) { pressure_ = std::move(call); }
@@ -111,18 +113,18 @@ class references final : public tx::reference_log {
 
   // Applies the records of all transactions that have committed when it is called, and frees as `what` says.
   [[nodiscard]] status settle(how what) noexcept;
-  // One turn of it, for a thread that goes on and on.
+  // One turn of settle(), for a thread that goes on and on.
   [[nodiscard]] status round(how what) noexcept;
-  // hold(object) is called for the object around place(), if it has not died, as all commits up to now say, and before
-  // it can.  errc::not_found: it has, or there is none.
+  // Calls hold(object) for the object around place() if it lives after all commits up to now, before it can die.
+  // errc::not_found: it has died, or there is none.
   [[nodiscard]] status hold_living(const std::function<std::uint64_t()>& place,
                                    const std::function<status(const counted_object&)>& hold) noexcept;
   // Whether a record waits, or an object for its death.
   [[nodiscard]] bool anything_to_do() noexcept;
 
-  // Whether an object has died but for weak pointers.
+  // Whether there are zombies: objects that have died, and to which weak pointers still lead.
   [[nodiscard]] bool any_zombies();
-  // Whether a process has died before all that was dying was freed.
+  // Whether a process has died before it had freed all dying objects.
   [[nodiscard]] bool unsettled() const noexcept { return unsettled_ != 0; }
   // Before the first commit: counts are made anew from the pointers themselves, or, unless they are in doubt, objects
   // that were dying are found.
@@ -133,7 +135,7 @@ class references final : public tx::reference_log {
   [[nodiscard]] layout::reference_count count_of(const counted_object& o) const noexcept;
   [[nodiscard]] reference_sums sums() noexcept;
 
-  // Of reference_rings_header::unsettled.
+  // Values of reference_rings_header::unsettled.
   static constexpr std::uint64_t objects_waiting = 1, counts_in_doubt = 2;
 
  private:
@@ -185,7 +187,7 @@ class references final : public tx::reference_log {
   [[nodiscard]] status apply_all();
   [[nodiscard]] status clear_weak(how what);
   [[nodiscard]] status clear_weak_of(const std::vector<counted_object>& dead, how what);
-  // Objects that have died but for weak pointers, ascending.
+  // The zombies, ascending.
   [[nodiscard]] std::vector<counted_object> zombies() const;
   [[nodiscard]] status find_weak(const std::vector<counted_object>& dead, how what, std::vector<std::uint64_t>& words,
                                  bool& whole);
@@ -198,7 +200,7 @@ class references final : public tx::reference_log {
   std::unique_ptr<reference_changes[]> changes_;
   std::unique_ptr<std::uint8_t[]> short_of_memory_;  // of each lane: the record of its commit lacks something
   std::atomic<const pointer_plans*> plans_{nullptr};
-  std::vector<std::unique_ptr<const pointer_plans>> all_plans_;  // threads may be using old ones
+  std::vector<std::unique_ptr<const pointer_plans>> all_plans_;  // kept, since threads may be using old ones
   std::function<void()> pressure_;
   free_watcher* watcher_ = nullptr;
 

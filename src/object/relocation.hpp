@@ -1,10 +1,11 @@
-// Relocation: stored pointers of a pool that was opened at another address are made to lead where they led.
+// Relocation: rewrites stored pointers of a pool that was opened at another address, so that they lead to the same
+// places.
 //
-// All that has to be known of a pointer is in its value (pool/base_history.hpp): null stays null; one that leads into a
-// range of the history is moved by the distance of that range, wherever inside of an object or one past its end it
-// leads; any other is foreign: it is reported, and left alone.  Which words are pointers the type map says.
+// A pointer's value says all about it (pool/base_history.hpp): null stays null; a pointer into a range of the history
+// is moved by the distance of that range, also if it leads into the middle of an object or one past its end; any other
+// is foreign, which is reported and left alone.  The type map tells which words are pointers.
 //
-//   0. look at every object: each is of a type that somebody described; nothing is stored if one is not
+//   0. look at every object: each is of a known type; nothing is stored if one is not
 //   1. begin_relocation()                           | pool/E1, E2
 //   2. each part: S moved pointers; F their lines   | object/E1     before a base is forgotten
 //      where an earlier one was not finished, F lines of all pointers: a process that was killed may have left them in
@@ -16,7 +17,7 @@
 //
 // Everything else of a pool is offsets: roots, type map, key-value stores, lock-free structures, logs.
 //
-// Threads: parts may run in parallel.  Nobody else uses the pool meanwhile.
+// Threads: parts may run in parallel.  No other thread uses the pool meanwhile.
 #pragma once
 
 #include <array>
@@ -78,7 +79,7 @@ struct survey {
   std::uint64_t packed = 0;  // objects of which some pointer is at no multiple of 8
   errc failure = errc::ok;
 
-  // Of an object whose bytes are at `object`.  nullptr: nobody can tell its pointers.
+  // Looks at an object whose bytes are at `object`.  `plan` nullptr: its pointers cannot be told.
   void look_at(std::uint32_t type, const pointer_plan* plan, const std::byte* object, std::uint64_t bytes) noexcept {
     if (plan == nullptr) return undescribed.add(type, 1);
     bool fits = plan->aligned();
@@ -96,7 +97,7 @@ struct survey {
   [[nodiscard]] status refusal() const noexcept;
 };
 
-// Where pointers lead after a relocation.  Like static_mover (static_pointers.hpp) it is what the passes below ask.
+// Where pointers lead after a relocation.  The passes below ask it, as they ask a static_mover (static_pointers.hpp).
 class mover {
  public:
   // `goes_on`: an earlier relocation was not finished.  If its process was killed, pointers that lead right may be in
@@ -104,12 +105,12 @@ class mover {
   mover(const base_ranges& known, std::uint64_t now, bool goes_on) noexcept
       : known_{known}, now_{now}, goes_on_{goes_on} {}
   [[nodiscard]] bool goes_on() const noexcept { return goes_on_; }
-  // Whether these are pointers that it moves.
+  // Whether it moves pointers of this kind.
   static constexpr bool concerns(layout::field_kind k) noexcept { return k != layout::field_kind::static_pointer; }
-  // Before which what was moved is durable.
+  // The fence that makes moved pointers durable.
   static constexpr edge moved_edge() noexcept { return edge{"object/E1"}; }
   enum class what : std::uint8_t { stays, moves, foreign };
-  // `value` becomes what it is to be.
+  // Changes `value` to what it is to be.
   [[nodiscard]] what move(std::uint64_t& value, bool /*guessed*/ = false) const noexcept {
     if (value == 0 && planted(plant::null_moved)) {  // plant::
       value = now_ - known_.bases[known_.count - 1];
@@ -339,7 +340,7 @@ template <class Store, class Mover>
   return moved ? words.finish() : moved;
 }
 
-// Step 2 of all objects, in parts; of static_mover one pass.  `packed`: some pointers may be at no multiple of 8.
+// Step 2 for all objects, in parts; for a static_mover one pass.  `packed`: some pointers may be at no multiple of 8.
 // May throw std::bad_alloc.
 template <media M, class Mover, class Run, class Store>
 [[nodiscard]] status move_all(M& m, std::byte* base, const geometry& g, const pointer_plans& plans, const Mover& to,
@@ -362,7 +363,7 @@ template <class Run>
   run(parts, [&](unsigned part) noexcept { survey_part(base, g, plans, part, parts, found[part]); });
   survey all;
   for (unsigned part = 0; part < parts; ++part) {
-    // Once more in this thread, for the message.
+    // Once more in this thread, since the message is per thread.
     if (found[part].failure != errc::ok) survey_part(base, g, plans, part, parts, found[part]);
     all.add(found[part]);
   }

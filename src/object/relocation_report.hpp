@@ -15,8 +15,8 @@ struct foreign_pointer {
   std::uint32_t type = 0;
 };
 
-// How stored pointers are told apart from those that were moved already: by their value (object/relocation.hpp), or by
-// the number of their object (object/numbered_relocation.hpp).
+// How pointers that were moved already are told from others: by their value (object/relocation.hpp), or by the number
+// of their object (object/numbered_relocation.hpp).
 // by_page: by value, each page before a thread sees it (object/page_relocation.hpp).
 enum class relocation_way : std::uint8_t { by_value, by_number, by_page };
 
@@ -27,7 +27,7 @@ struct relocation_report {
     if (foreign < shown_max) first[foreign] = f;
     ++foreign;
   }
-  // Of the objects that follow.
+  // Adds what was found in the objects that follow.
   void add(const relocation_report& r) noexcept {
     objects += r.objects;
     pointers += r.pointers;

@@ -1,6 +1,6 @@
-// The table of static pointers, format 1: what of programs the fields that are NVM_STATIC_PTR lead to, and words of
-// objects that nobody describes where programs say that these may (feature_untyped_statics).
-// docs/format.md states every byte.
+// The table of static pointers, format 1: what in programs NVM_STATIC_PTR fields lead to, and words of objects of
+// unknown type where programs say that these may lead there (feature_untyped_statics). docs/format.md states every
+// byte.
 //
 //   table    header | rows
 //   row      head | name, with a zero | zeros up to a multiple of 8
@@ -8,9 +8,9 @@
 // It follows the type map of a pool, in the same object, and is replaced with that, in one transaction.
 //
 // While a relocation is under way a field may hold a *token* in place of an address: the number of a row, and how far
-// into its object.  No address of any program looks like one: its highest bits are neither all 0 nor all 1.  A word
-// that nobody describes may hold anything, so where there are such words tokens begin with a mark of 32 bits that no
-// word of the pool began with before; the lower half is a place in all rows one after the other.
+// into its object.  No address of any program looks like one: its highest bits are neither all 0 nor all 1.  A word of
+// unknown type may hold anything, so where there are such words tokens begin with a mark of 32 bits that no word of the
+// pool began with before; the lower half is a place in all rows one after the other.
 #pragma once
 
 #include <cstddef>
@@ -23,7 +23,7 @@ namespace nvm::layout {
 inline constexpr std::uint64_t static_table_magic = 0x5343'4954'4154'5348;  // "HSTATICS" in file order
 inline constexpr std::uint64_t static_address_end = std::uint64_t{1} << 56;
 
-// at_rest: all fields hold addresses that the rows tell.  passing: or tokens.
+// at_rest: all fields hold addresses that the rows tell.  passing: fields hold such addresses or tokens.
 enum class static_state : std::uint32_t { at_rest = 1, passing = 2 };
 
 struct static_table_header {
@@ -32,20 +32,20 @@ struct static_table_header {
   std::uint32_t bytes;     // of the whole table, multiple of 8
   std::uint32_t rows;
   static_state state;
-  std::uint32_t mark;  // 0: none; else of all tokens, their upper half; only while passing
+  std::uint32_t mark;  // upper half of all tokens, only while passing; 0: none
 };
 static_assert(sizeof(static_table_header) == 32 && std::has_unique_object_representations_v<static_table_header>);
 inline constexpr std::size_t static_table_checked_at = 16;
 
 // vacant: no field leads there.  object: a function, or a constant or static object, by the name that programs give it.
-// image: all of a program or of a shared library, by its build id, a space, and the path of its file: what has no name
-// is found again in the same build.
+// image: all of a program or of a shared library, by its build id, a space, and the path of its file: objects without a
+// name are found again in the same build.
 enum class static_kind : std::uint32_t { vacant = 0, object = 1, image = 2 };
 
 struct static_row {
   std::uint32_t bytes;  // of the row, multiple of 8
   static_kind kind;
-  std::uint64_t address;  // 0: the program says that there is none any more: what led there is null
+  std::uint64_t address;  // 0: the program says that it is gone for good: pointers that led there are null
   std::uint64_t size;     // bytes; a field may also lead to the end
 };
 static_assert(sizeof(static_row) == 24 && std::has_unique_object_representations_v<static_row>);
@@ -65,13 +65,13 @@ inline constexpr std::uint64_t static_token_mark = std::uint64_t{0x5A} << 56;
 constexpr std::uint64_t token_of(const static_place& p) noexcept {
   return static_token_mark | std::uint64_t{p.row} << static_token_shift | p.offset;
 }
-// Nothing: it is no token.
+// nullopt: it is no token.
 constexpr std::optional<static_place> place_of_token(std::uint64_t value) noexcept {
   if (value >> 56 != static_token_mark >> 56) return std::nullopt;
   return static_place{static_cast<std::uint32_t>(value >> static_token_shift) & (static_rows_max - 1),
                       value & ((std::uint64_t{1} << static_token_shift) - 1)};
 }
-// Whether tokens may begin with it: no address does.
+// Whether tokens may begin with the mark: no address does.
 constexpr bool is_static_mark(std::uint32_t mark) noexcept { return mark >> 24 != 0 && mark >> 24 != 0xFF; }
 static_assert(place_of_token(token_of({77, 12}))->row == 77 && !place_of_token(static_address_end - 1));
 

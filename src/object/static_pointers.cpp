@@ -12,7 +12,7 @@ using layout::static_place;
 
 namespace {
 
-// Whether the same build lies where it lay.
+// Whether the same build is loaded where it was.
 bool has(const static_table& program, const static_object& image) noexcept {
   const auto row = program.find(image);
   return row && program.rows()[*row] == image;
@@ -21,7 +21,7 @@ bool has(const static_table& program, const static_object& image) noexcept {
 // Whether a word without a type leads into an object: not to its end, which may be anything's beginning, nor into code.
 bool may_be_address_in(const static_object& o, std::uint64_t offset) noexcept { return offset < o.size; }
 
-// Where a word without a type leads to, which lies in an image that moved.
+// Where a word without a type leads, if it leads into an image that moved.
 std::optional<static_place> guessed_place(const static_mover& m, const static_table& table,
                                           std::uint64_t value) noexcept {
   const auto [object, image] = table.find_around(value);
@@ -39,7 +39,7 @@ static_mover::static_mover(pass which, const static_table& table, const static_t
     const auto row = program.find(table.rows()[i]);
     if (!row) continue;
     const static_object& o = program.rows()[*row];
-    // What is gone for good is null, whatever of it was meant.
+    // Pointers into an object that is gone for good become null, at any offset.
     reach_[i] = o.address == 0 ? ~std::uint64_t{0} : o.size + 1;
   }
   const bool all = &table == &program;
@@ -53,7 +53,7 @@ static_mover::static_mover(pass which, const static_table& table, const static_t
 std::optional<static_place> static_mover::place_of(std::uint64_t value) const noexcept {
   if (const auto p = table_.place_of_token(value)) return p;
   const auto [object, image] = table_.find_around(value);
-  // In the same build what has lost its name is found by its place.
+  // In the same build an object that has lost its name is found by its place.
   if (object && (!image || is_there(*object) || !is_there(*image))) return object;
   return image;
 }
@@ -97,7 +97,7 @@ static_table joined_table(const static_table& stored, const static_table& progra
       // Tokens of an object that is gone for good lead to any place.
       if (now && rows[i].address == 0) rows[i].size = std::max(rows[i].size, size);
     } else if (rows[i].kind != static_kind::vacant) {
-      // Nothing leads to what is not there now; an image has an address always.
+      // Nothing leads to objects that are not there now; an image always has an address.
       rows[i].address = now ? program.rows()[*now].address : 0;
       if (!now) rows[i].kind = static_kind::object;
     }

@@ -1,10 +1,10 @@
-// Pointers to code and static data of programs: fields that are NVM_STATIC_PTR hold addresses of the program, which are
-// others when its image was loaded elsewhere, or was built anew.  They are put right before anybody sees an object.
+// Pointers to code and static data of programs: NVM_STATIC_PTR fields hold addresses of the program, which change when
+// its image is loaded elsewhere or built anew.  They are put right before any thread sees an object.
 //
 // Old and new addresses may overlap, so an address does not say whether it was put right already.  A token does
 // (static_layout.hpp): the number of a row of the pool's table.
 //
-//   0. look at every field: what it leads to is there in this program too; nothing is stored if something is not
+//   0. look at every field: this program has what the field leads to; nothing is stored if it lacks something
 //   1. table.state = passing, and the mark of tokens                       | of the transaction
 //   2. each part: S tokens in place of addresses; F their lines            | object/E3
 //   3. table.rows = addresses of this program, by the same numbers         | of the transaction
@@ -17,13 +17,13 @@
 // begins at 0.  Both passes may be made again, in parts, in any order.  As in relocation.hpp lines of all such fields
 // are flushed where an earlier process may have left them in caches only, and packed types have transactions.
 //
-// Guessed words (pointer_word::guessed): objects that nobody describes may hold such addresses too, where programs say
-// so.  A word leads into a program if it lies in an image of the table that lies elsewhere now, above the first 4 GiB;
-// one that is in an image that lies where it lay is right.  Such a word may hold anything, also what looks like a token
+// Guessed words (pointer_word::guessed): objects of unknown type may hold such addresses too, where programs say so.  A
+// word is taken for one if it leads into an image of the table that is now loaded elsewhere, above the first 4 GiB; a
+// word into an image that is loaded where it was is right.  Such a word may hold anything, also what looks like a token
 // of layout::token_of(): so 0 looks for a mark that no word begins with, which 1 publishes.  Rows keep numbers and
 // sizes then, so that a place is the same in each table until 5.
 //
-// Threads: parts of a pass may run in parallel.  Nobody else uses the pool meanwhile.
+// Threads: parts of a pass may run in parallel.  No other thread uses the pool meanwhile.
 #pragma once
 
 #include <algorithm>
@@ -49,13 +49,13 @@ namespace nvm::object {
 class static_uses {
  public:
   // May throw std::bad_alloc.
-  // `first_mark`: of those that a free one is looked for among; 0: none is.
+  // `first_mark`: first of the marks among which a free one is looked for; 0: none is looked for.
   explicit static_uses(std::size_t rows, std::uint32_t first_mark = 0)
       : of_rows_{std::make_unique<std::atomic<std::uint64_t>[]>(rows)}, first_mark_{first_mark} {}
   // relaxed: sums, read when all parts are done.
   void found(std::uint32_t row) noexcept { of_rows_[row].fetch_add(1, std::memory_order_relaxed); }
   void found_unknown() noexcept { unknown_.fetch_add(1, std::memory_order_relaxed); }
-  // Of any word.
+  // Notes any word.
   void saw(std::uint64_t value) noexcept {
     const std::uint32_t n = static_cast<std::uint32_t>(value >> 32) - first_mark_;
     if (first_mark_ != 0 && n < marks) {
@@ -83,17 +83,16 @@ class static_uses {
   std::atomic<std::uint64_t> unknown_{0};
 };
 
-// What becomes of a static pointer in one pass; a mover, as relocation.hpp has them.
+// What becomes of a static pointer in one pass; a mover in the sense of relocation.hpp.
 class static_mover {
  public:
   enum class pass : std::uint8_t { look, to_tokens, to_addresses };
   enum class what : std::uint8_t { stays, moves, foreign };
-  // Images below are of programs at fixed places: what looks like their addresses are numbers.
+  // Images below are those of programs at fixed places: words that look like their addresses are numbers.
   static constexpr std::uint64_t guessed_from = std::uint64_t{1} << 32;
 
-  // `table`: that of the pool, also as `program`: then images are looked at that lie where they lay.  `program`: where
-  // its rows are to lead.  `uses`: of `look`.
-  // May throw std::bad_alloc.
+  // `table`: the pool's.  `program`: where its rows are to lead; if it is `table` as well, images are looked at that
+  // are loaded where they were.  `uses`: for pass `look`.  May throw std::bad_alloc.
   static_mover(pass which, const static_table& table, const static_table& program, bool goes_on,
                static_uses* uses = nullptr);
 
@@ -104,9 +103,9 @@ class static_mover {
   }
   [[nodiscard]] what move(std::uint64_t& value, bool guessed = false) const noexcept;
 
-  // Where a value leads to that is no null; nothing: no row tells.
+  // Where a value leads that is not null; nullopt: no row tells.
   [[nodiscard]] std::optional<layout::static_place> place_of(std::uint64_t value) const noexcept;
-  // Whether the program has what is there.
+  // Whether the program has what is at that place.
   [[nodiscard]] bool is_there(const layout::static_place& p) const noexcept { return p.offset < reach_[p.row]; }
 
  private:
@@ -119,29 +118,29 @@ class static_mover {
 
   const static_table& table_;
   std::vector<range> images_;         // that guessed words may lead into
-  std::vector<std::uint64_t> reach_;  // of each row: offsets below are there in the program
+  std::vector<std::uint64_t> reach_;  // for each row: the program has offsets below this
   static_uses* uses_;
   pass pass_;
   bool goes_on_;
 };
 
-// The table of step 3: rows of `stored` keep their numbers, those that nothing leads to are used again; with a mark
-// they keep their sizes too, and none is used again.  May throw std::bad_alloc.
+// The table of step 3: rows of `stored` keep their numbers; rows that nothing leads to are used again.  With a mark
+// rows keep their sizes too, and none is used again.  May throw std::bad_alloc.
 [[nodiscard]] static_table joined_table(const static_table& stored, const static_table& program,
                                         const static_uses& uses);
-// Of a program that has loaded, or unloaded, a library while the pool is in use: what both say, and the program where
-// they differ.  May throw std::bad_alloc.
+// The table of a program that has loaded, or unloaded, a library while the pool is in use: the rows of both; where they
+// differ, the program's.  May throw std::bad_alloc.
 [[nodiscard]] static_table later_table(const static_table& stored, const static_table& program);
 // errc::address: what the first of these fields leads to, and how many others.  May throw std::bad_alloc.
 [[nodiscard]] errc refuse_static(const static_mover& asked, const static_table& stored, const static_table& program,
                                  const relocation_report& found, const std::string& field);
-// Image of a program at a fixed place that `program` has not, or has elsewhere; nullptr: none.
+// Image of a program at a fixed place that `program` lacks, or has at another place; nullptr: none.
 [[nodiscard]] const static_object* fixed_image_gone(const static_table& stored, const static_table& program) noexcept;
-// Build id and path of the program that a table is of, as the first image.
+// Build id and path of a table's program, which is the first image.
 [[nodiscard]] std::string_view program_of(const static_table& t) noexcept;
 
 // All steps.  `host` has
-//   pass(mover, report)        of all fields; what it stores is ordered before what comes next
+//   pass(mover, report)        over all fields; what it stores is ordered before what comes next
 //   publish(table)             in one transaction, with the type map
 //   field_of(foreign_pointer)  its name, for people
 //   first_mark()               where a mark of tokens is looked for; 0: there are no guessed words

@@ -12,7 +12,7 @@
 namespace nvm::object {
 namespace {
 
-// Places in announced images; beyond the last one images are as others.
+// Places in announced images; further images count as not announced.
 constinit std::array<std::atomic<std::uint64_t>, 64> announced{};
 
 bool is_announced(const static_object& image) noexcept {
@@ -67,7 +67,7 @@ void static_registry::add_locked(const nvm_static_object& o, images_now images) 
     return;
   }
   if (!known.empty()) {
-    // A library that was unloaded, and loaded again elsewhere, means what it meant.
+    // A library that was unloaded and loaded again elsewhere keeps its meaning.
     const auto loaded = images();
     std::erase_if(known, [&](const object& k) {
       return std::none_of(loaded.begin(), loaded.end(),
@@ -99,10 +99,10 @@ bool static_registry::any() noexcept {
 }
 
 void announce_image(const void* code) noexcept {
-  const auto at = reinterpret_cast<std::uintptr_t>(code) >> 12 << 12;  // a page of it will do
+  const auto at = reinterpret_cast<std::uintptr_t>(code) >> 12 << 12;  // any page of the image will do
   for (auto& place : announced) {
     std::uint64_t found = 0;
-    // relaxed: said before the pools are opened that it is about.
+    // relaxed: announced before the pools are opened that it concerns.
     if (place.compare_exchange_strong(found, at, std::memory_order_relaxed) || found == at) return;
   }
 }

@@ -22,21 +22,21 @@ class static_registry {
  public:
   static static_registry& of_program() noexcept;
 
-  // The images that are loaded; those that do not say which build they are have no key.  May throw std::bad_alloc.
+  // The images that are loaded; images without a build id have no key.  May throw std::bad_alloc.
   using images_now = std::vector<static_object> (*)();
 
-  // Adds names, all or none.  A name that is there already with another address, whose image is loaded still, means two
-  // things, and finds nothing from then on; texts, whose names begin with a quotation mark, mean the same wherever they
-  // are.  errc::invalid, errc::too_large, errc::no_memory.
+  // Adds names, all or none.  A name that is already there with another address, in an image that is still loaded, is
+  // ambiguous and finds nothing from then on; texts, whose names begin with a quotation mark, are the same at every
+  // address.  errc::invalid, errc::too_large, errc::no_memory.
   [[nodiscard]] status add(const nvm_static_object* objects, std::size_t count, images_now images) noexcept;
 
-  // All that has one meaning, and the images.  May throw std::bad_alloc.
+  // All names that are not ambiguous, and the images.  May throw std::bad_alloc.
   [[nodiscard]] static_table table(images_now images);
   // Whether anything was ever added.
   [[nodiscard]] bool any() noexcept;
 
-  // Whether objects of the program that nobody describes may hold static pointers.
-  // relaxed: said before the pools are opened that it is about.
+  // Whether objects of the program without a described type may hold static pointers.
+  // relaxed: set before the pools are opened that it concerns.
   void untyped_may_lead(bool yes) noexcept { untyped_.store(yes, std::memory_order_relaxed); }
   [[nodiscard]] bool untyped_may_lead() const noexcept { return untyped_.load(std::memory_order_relaxed); }
 
@@ -50,7 +50,8 @@ class static_registry {
 
   std::mutex lock_;
   std::atomic<bool> untyped_{false};
-  // By name; several of a name that means two things, and of a text.  Null until the first: it has a constructor.
+  // Objects by name; several for an ambiguous name, and for a text.  Null until the first is added, since a map has a
+  // constructor.
   std::map<std::string, std::vector<object>>* objects_ = nullptr;
 };
 

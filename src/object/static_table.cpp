@@ -25,7 +25,7 @@ std::uint64_t checksum_of(const std::byte* table, std::uint64_t bytes) noexcept 
                               layout::static_table_magic);
 }
 
-// A build is the same, announced or not.
+// An image is sorted by its build, whether it is announced or not.
 auto sort_key(const static_object& o) noexcept {
   return std::tuple{is_image(o.kind) ? static_kind::image : o.kind, image_key_of(o)};
 }
@@ -177,7 +177,7 @@ bool static_table::says_all_of(const static_table& other) const noexcept {
 
 static_table::around static_table::find_around(std::uint64_t address) const noexcept {
   around found;
-  // What begins last at or before it; its end belongs to it where nothing else begins there.
+  // The row that begins last at or before the address; an object's end belongs to it where nothing else begins there.
   const auto next = std::upper_bound(by_address_.begin(), by_address_.end(), address,
                                      [&](std::uint64_t a, std::uint32_t row) { return a < rows_[row].address; });
   if (next != by_address_.begin()) {

@@ -32,7 +32,7 @@ inline std::string_view key_of(const static_object& o) noexcept {
 
 class static_table {
  public:
-  // Of no rows, at rest.
+  // A table without rows, at rest.
   static_table() noexcept = default;
   // Rows keep their numbers.  May throw std::bad_alloc.
   static_table(std::vector<static_object> rows, layout::static_state state, std::uint32_t mark = 0);
@@ -44,33 +44,33 @@ class static_table {
 
   [[nodiscard]] const std::vector<static_object>& rows() const noexcept { return rows_; }
   [[nodiscard]] layout::static_state state() const noexcept { return state_; }
-  // Of tokens; 0: none, they are those of layout::token_of().
+  // The mark of tokens; 0: none, they are those of layout::token_of().
   [[nodiscard]] std::uint32_t mark() const noexcept { return mark_; }
   // Whether programs have ever named anything here.
   [[nodiscard]] bool none() const noexcept { return rows_.empty(); }
 
-  // The row that means the same, vacant ones aside.
+  // The row that means the same; vacant rows do not count.
   [[nodiscard]] std::optional<std::uint32_t> find(const static_object& o) const noexcept;
-  // Whether it says what the other says of each of its names.
+  // Whether it has all names of the other table, with the same meaning.
   [[nodiscard]] bool says_all_of(const static_table& other) const noexcept;
   [[nodiscard]] bool says_the_same(const static_table& other) const noexcept {
     return says_all_of(other) && other.says_all_of(*this);
   }
 
-  // What an address leads to: the object, and the image that it is in, either may be missing.
+  // What an address leads to: the object, and the image around it; either may be missing.
   struct around {
     std::optional<layout::static_place> object, image;
   };
   [[nodiscard]] around find_around(std::uint64_t address) const noexcept;
 
-  // Tokens of this table.  A place is that of a row that is not vacant, and not beyond the end of its object.
+  // The token of a place: of a row that is not vacant, and not beyond the end of its object.
   [[nodiscard]] std::uint64_t token_of(const layout::static_place& p) const noexcept;
   [[nodiscard]] std::optional<layout::static_place> place_of_token(std::uint64_t value) const noexcept;
   // Whether a mark has room for all places.
   [[nodiscard]] bool fits_mark() const noexcept;
 
  private:
-  // By number; texts of the program may be in several places.
+  // The rows that mean the same, by number; texts of the program may be in several places.
   [[nodiscard]] std::span<const std::uint32_t> rows_of(const static_object& o) const noexcept;
 
   std::vector<static_object> rows_;

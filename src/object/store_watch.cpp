@@ -75,7 +75,7 @@ void store_watch::frees_garbage(unsigned lane) noexcept {
   try {
     lanes_.push_back(lane);
   } catch (const std::bad_alloc&) {
-    // Then it tells, and what its garbage leads to stays until the next collection.
+    // Then it tells, and objects that its garbage leads to stay until the next collection.
   }
 }
 
@@ -86,7 +86,7 @@ void store_watch::dropped(std::uint64_t payload) noexcept {
 
 bool store_watch::begin(unsigned lane) noexcept {
   lock_.lock();
-  // Once: the lane is somebody else's afterwards.
+  // Once: the lane belongs to another transaction afterwards.
   const bool known = std::erase(lanes_, lane) != 0;
   if (!known && !all_.empty()) return true;
   lock_.unlock();
@@ -120,7 +120,7 @@ void store_watch::values(std::uint64_t offset, std::uint64_t bytes, const std::b
 
 void store_watch::piece(std::uint64_t at, std::uint64_t offset, std::uint64_t bytes, const std::byte* data) noexcept
     try {
-  // The page after may be anybody's.
+  // The page after it may belong to anything.
   if (at >> g_.page_shift != (at + 7) >> g_.page_shift) return lose_all();
   const std::uint64_t now = read_in_use(bytes_ + at);
   if (data == bytes_ + offset) return value(now);
@@ -140,7 +140,7 @@ void store_watch::lose_all() noexcept {
   for (told_places* c : all_) c->lost_ = true;
 }
 
-// Its header says how long it is; of one that is damaged, nothing can be told.
+// The header says how long the object is; if it is damaged, nothing can be told.
 void store_watch::object(std::uint64_t header, bool is_freed) noexcept {
   layout::object_header h;
   std::memcpy(&h, bytes_ + header, sizeof h);

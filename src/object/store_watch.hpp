@@ -1,7 +1,7 @@
 // What transactions tell that end while stores, or the pool, are collected (tx/change_watch.hpp): for each collection,
 // places that some value led to, and objects that were freed.  The collections take it from here.
 //
-// A value counts wherever it stands, so that nobody has to know the types of what was announced.
+// A value counts wherever it stands, so that the types of announced bytes need not be known.
 //
 // Threads: any.  The lock is held while a transaction tells, and taken under none of the library but those of
 // the caller's own collection.
@@ -45,7 +45,7 @@ class told_places {
 
 class store_watch final : public tx::change_watch {
  public:
-  // More than a collection that goes on leaves waiting.
+  // More places than a collection leaves waiting as long as it goes on.
   static constexpr std::size_t places_max = std::size_t{1} << 18;
 
   // tell(this) makes transactions tell, tell(nullptr) ends it.  Stored pointers lead to where the pool is mapped.
@@ -62,7 +62,7 @@ class store_watch final : public tx::change_watch {
   // More words that name roots, ascending.  May throw std::bad_alloc.
   void add_roots(told_places& to, std::span<const std::uint64_t> words);
   void remove(told_places& from) noexcept;
-  // What it was told since the last time; false: it cannot go on, since something is lost.
+  // What it was told since the last call; false: something is lost, and the collection cannot go on.
   [[nodiscard]] bool take(told_places& from, std::vector<told_places::place>& out) noexcept;
   // While one of these lives no transaction tells.
   class silence {
@@ -76,9 +76,9 @@ class store_watch final : public tx::change_watch {
    private:
     std::unique_lock<std::mutex> guard_;
   };
-  // The open transaction of this lane frees garbage: what that holds is not told when it ends.
+  // The open transaction of this lane frees garbage: the garbage's words are not told when it ends.
   void frees_garbage(unsigned lane) noexcept;
-  // A program lets an object go that it held, by its payload.
+  // The program drops an object that it held, named by its payload.
   void dropped(std::uint64_t payload) noexcept;
 
   // ---- tx::change_watch ----
@@ -110,12 +110,12 @@ class store_watch final : public tx::change_watch {
   std::vector<unsigned> lanes_;  // whose transactions free garbage
   unsigned packed_ = 0;          // collections whose types have pointers at any place
   std::vector<bool> is_packed_;
-  // Of the transaction that tells: words that it has announced in pieces, the oldest version of each byte.
+  // Words that the transaction which tells has announced in pieces, with the oldest version of each byte.
   std::map<std::uint64_t, std::uint64_t> pieces_;
 };
 
-// A word that an open transaction of another thread may be storing to: whatever it says is as good as what it said
-// before, since that transaction tells both when it ends.
+// A word that an open transaction of another thread may be storing to: its new value is as good as the old one, since
+// that transaction tells both when it ends.
 [[nodiscard]] std::uint64_t read_in_use(const std::byte* at) noexcept;
 
 }  // namespace nvm::object

@@ -1,7 +1,9 @@
-// What threads that mark share: objects whose pointers are still to be followed, and who waits for more.
+// What marking threads share: objects whose pointers are still to be followed, and the number of threads that wait for
+// more.
 //
-// Each thread has a stack of its own of bounded size.  A thread that has plenty gives the oldest half to those that
-// wait; what fits nowhere is left in a bitmap beside the marks, and taken from there when all stacks are empty.
+// Each thread has a stack of its own of bounded size.  A thread that has plenty gives the oldest half to threads that
+// wait; objects that fit nowhere are noted in a bitmap beside the marks, and taken from there when all stacks are
+// empty.
 #pragma once
 
 #include <algorithm>
@@ -33,7 +35,8 @@ class trace_work {
     const std::lock_guard guard{lock_};
     ++present_;
   }
-  // Some work for the caller's empty stack.  False: all who take part wait, so there is none; the caller leaves.
+  // Some work for the caller's empty stack.  False: all threads that take part wait, so there is none; the caller
+  // leaves.
   [[nodiscard]] bool take(std::vector<grey_object>& stack) noexcept {
     std::unique_lock guard{lock_};
     ++waiting_;
@@ -71,7 +74,7 @@ class trace_work {
     stack.erase(stack.begin(), stack.begin() + half);
     more_.notify_all();
   }
-  // Before any thread joins.  May throw std::bad_alloc.
+  // Adds an object before any thread joins.  May throw std::bad_alloc.
   void add(const grey_object& g) { shared_.push_back(g); }
 
   // Every thread ends as soon as it can.
@@ -95,7 +98,8 @@ class trace_work {
     }
     overflows_.fetch_add(1, std::memory_order_relaxed);
   }
-  // When no thread takes part: some of that is work again.  False: there is none.  May throw std::bad_alloc.
+  // When no thread takes part: makes some of those objects work again.  False: there is none.  May throw
+  // std::bad_alloc.
   template <class Objects>
   [[nodiscard]] bool take_up_left_over(const Objects& objects) {
     std::uint64_t word = first_left_.load(std::memory_order_relaxed);

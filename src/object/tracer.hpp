@@ -3,8 +3,8 @@
 //
 // From the roots that it is given it follows the pointer words that the plans of the types name, or, conservatively,
 // every aligned word.  A value counts where it leads into the room of an object: to its payload, into the middle of it,
-// or to its header.  What leads into the pool and to no object is ignored and counted (fields that were never written
-// may hold anything), and so is what leads elsewhere.
+// or to its header.  Values that lead into the pool and to no object are ignored and counted (fields that were never
+// written may hold anything), and so are values that lead elsewhere.
 //
 // Objects is placed_objects or listed_objects.  Nothing may change meanwhile.  No recursion: a stack of bounded size
 // for each thread (trace_work.hpp).
@@ -25,9 +25,10 @@
 
 namespace nvm::object {
 
-// What keeps an object.  Weak pointers do not: those that lead to garbage become null before that is freed.
+// Whether such a pointer keeps an object.  Weak pointers do not: those that lead to garbage become null before it is
+// freed.
 constexpr bool keeps(layout::field_kind kind) noexcept { return kind == layout::field_kind::pointer; }
-// What leads to an object of the pool; static pointers lead out of it.
+// Whether such a pointer leads to an object of the pool; static pointers lead out of it.
 constexpr bool leads_into_pool(layout::field_kind kind) noexcept {
   return keeps(kind) || kind == layout::field_kind::weak_pointer;
 }
@@ -51,7 +52,7 @@ struct trace_sums {
   std::map<std::uint32_t, std::uint64_t> undescribed;  // type -> objects
 };
 
-// What an object's header says, believed as far as its room goes.
+// Payload of an object by its header, which is believed as far as the object's room goes.
 struct payload_place {
   std::uint64_t at = 0;
   std::uint64_t bytes = 0;
@@ -187,7 +188,7 @@ class tracer {
       const std::uint64_t to = segment(g, o);
       for (std::uint64_t at = g.from; at + 8 <= to; at += 8) value(of_.word_at(o.at + at));
     }
-    // Where to stop; the rest is work of its own.
+    // Where to stop in a long object; the rest becomes work of its own.
     std::uint64_t segment(const grey_object& g, const payload_place& o) {
       if (o.bytes - g.from <= segment_bytes) return o.bytes;
       const std::uint64_t to = g.from + segment_bytes;
@@ -217,7 +218,7 @@ class tracer {
       stack_.push_back({o, 0});
     }
 
-    // Counted like the others, and followed by nobody.
+    // Counts a weak value like others, and does not follow it.
     void weak_value(std::uint64_t v) {
       if (v == 0) return;
       ++mine_.pointers;

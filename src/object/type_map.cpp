@@ -27,7 +27,7 @@ class record_check {
   record_check(const std::byte* record, std::uint64_t at) noexcept
       : r_{*reinterpret_cast<const type_record*>(record)}, bytes_{reinterpret_cast<const char*>(record)}, at_{at} {}
 
-  // nullptr in `what`: none.  May throw std::bad_alloc.
+  // `what` nullptr: nothing is wrong.  May throw std::bad_alloc.
   [[nodiscard]] fault find() const {
     const std::uint64_t texts = sizeof r_ + std::uint64_t{r_.fields} * sizeof(type_field);
     if (texts >= r_.bytes) return {"number of fields", at_ + offsetof(type_record, fields), r_.fields};
@@ -60,7 +60,7 @@ class record_check {
  private:
   [[nodiscard]] const type_field& field(std::uint32_t i) const noexcept { return fields_of(r_)[i]; }
 
-  // Ends inside the record and has nothing that a terminal would obey.
+  // Whether a text ends inside the record and has no character that a terminal would obey.
   [[nodiscard]] bool is_text(std::uint32_t place, std::uint64_t texts) const noexcept {
     if (place < texts || place >= r_.bytes) return false;
     const char* end = bytes_ + r_.bytes;
@@ -69,7 +69,7 @@ class record_check {
                                        [](char c) { return (static_cast<unsigned char>(c) < 0x20) || c == 0x7F; });
   }
 
-  // Fields [begin, end) of something of `room` bytes; of a union, whose members share them.
+  // Checks fields [begin, end) of something of `room` bytes; the members of a union share these.
   [[nodiscard]] fault fields(std::uint32_t begin, std::uint32_t end, std::uint64_t room, unsigned depth,
                              bool of_union) const {
     const std::uint64_t texts = sizeof r_ + std::uint64_t{r_.fields} * sizeof(type_field);

@@ -30,7 +30,7 @@ class type_map {
 
   // The bytes of the table of static pointers that follows it (static_table.hpp), unchecked; empty: none.
   [[nodiscard]] std::span<const std::byte> statics() const noexcept { return statics_; }
-  // Both, as they were read, and where.
+  // Map and table as they were read, and where.
   [[nodiscard]] std::span<const std::byte> bytes() const noexcept { return bytes_; }
   [[nodiscard]] std::uint64_t place() const noexcept { return place_; }
 
@@ -48,7 +48,7 @@ inline const char* text_at(const layout::type_record& r, std::uint32_t place) no
   return reinterpret_cast<const char*>(&r) + place;
 }
 inline const char* name_of(const layout::type_record& r) noexcept { return text_at(r, r.name); }
-// Of a tagged_union (object/union_tag.hpp); empty of all other fields.
+// The tag of a tagged_union (object/union_tag.hpp); empty for all other fields.
 inline const char* tag_of(const layout::type_record& r, const layout::type_field& f) noexcept {
   return f.kind == layout::field_kind::tagged_union ? text_at(r, f.target) : "";
 }

@@ -94,7 +94,7 @@ class type_fingerprint {
       byte(static_cast<std::uint8_t>(*t));
     } while (*t++ != '\0');
   }
-  // `tag`: of a tagged_union, in place of its place.
+  // `tag`: text of a tagged_union's tag, which is hashed instead of the tag's place.
   constexpr void field(const type_field& f, const char* name, const char* tag) noexcept {
     const bool tagged = f.kind == field_kind::tagged_union;
     for (const std::uint64_t w : {f.offset, f.element_bytes, f.count, std::uint64_t{static_cast<std::uint32_t>(f.kind)},
@@ -117,15 +117,15 @@ constexpr std::uint32_t type_id_of(const char* name) noexcept {
   for (; *name != '\0'; ++name) hash = (hash ^ static_cast<std::uint8_t>(*name)) * 16777619U;
   return (hash & 0x3FFFFFFFU) | 0x40000000U;
 }
-// Of texts (nvm_strdup), in pools that no program has described it to as well.
+// Type of texts (nvm_strdup), which is known also in pools whose maps do not have it.
 inline constexpr std::uint32_t type_of_text = type_id_of("char");
-// Of the objects that key-value stores are made of (kv/kv_layout.hpp), places and links, and bytes of the program; and
-// of those that references are counted with (reference_layout.hpp).
+// Types of the objects that key-value stores are made of (kv/kv_layout.hpp), which hold places, links, and bytes of the
+// program; and of the objects that references are counted with (reference_layout.hpp).
 inline constexpr std::uint32_t own_types_of_stores = 0xF04B'5600;
 constexpr bool is_type_of_library(std::uint32_t type) noexcept {
   return (type & ~std::uint32_t{0xFF}) == own_types_of_stores;
 }
-// What is known of types that no map has.
+// Whether a type that no map has is known to have no pointers.
 constexpr bool is_without_pointers(std::uint32_t type) noexcept {
   return type == type_of_text || is_type_of_library(type);
 }

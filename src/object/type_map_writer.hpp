@@ -49,7 +49,7 @@ class type_map_writer {
  public:
   using words = std::vector<std::uint64_t>;
 
-  // False: there is another record with this id, which stays.
+  // False: there is already another record with this id, which stays.
   bool add(const type_description& type) {
     layout::type_record r{};
     r.id = r.canonical = layout::type_id_of(type.name.c_str());
@@ -64,7 +64,7 @@ class type_map_writer {
     r.canonical = canonical;
     return put(r, name, {});
   }
-  // A record that another map holds; it replaces the one with its id.
+  // Copies a record of another map; it replaces the one with its id.
   void copy(const layout::type_record& r) {
     words w(r.bytes / 8);
     std::memcpy(w.data(), &r, r.bytes);

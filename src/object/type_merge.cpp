@@ -45,8 +45,8 @@ const char* name_of(field_kind k) noexcept {
   return "?";
 }
 
-// Pointers that were declared in another way: a word of one kind is none of the other where one leads into the pool and
-// the other into the program.
+// Whether a pointer may be declared as another kind: not where one kind leads into the pool and the other into the
+// program.
 bool may_become(field_kind a, field_kind b) noexcept {
   if (!layout::is_pointer(a) || !layout::is_pointer(b)) return false;
   if (a == field_kind::volatile_pointer || b == field_kind::volatile_pointer) return true;

@@ -1,8 +1,8 @@
 // The types of a program beside those of a pool: what is new, what is the same, what has another layout.
 //
-// A layout that differs is harmless where every byte means what it meant: a field has a new name that no field had
-// before, or a pointer is now declared NVM_PTR, or to which type.  Everything else would let the program read old
-// objects wrongly, and it is the caller's to find out whether there are any.
+// A layout that differs is harmless where every byte keeps its meaning: a field has a new name that no field had
+// before, or a pointer is now declared NVM_PTR, or with its type.  Any other difference would let the program misread
+// old objects; the caller finds out whether there are any.
 #pragma once
 
 #include <cstddef>
@@ -28,11 +28,11 @@ struct type_comparison {
 // May throw std::bad_alloc.
 [[nodiscard]] type_comparison compare_types(const type_map& stored, const type_map& ours);
 
-// All of both; ours where both have one.  May throw std::bad_alloc.
+// The records of both maps; ours where both have one.  May throw std::bad_alloc.
 [[nodiscard]] type_map_writer::words merge_types(const type_map& stored, const type_map& ours);
 
-// Whether objects that carry `type` may be of a type that differs: it does, is an alias of one that does, or is
-// explained by no map and not the library's own.
+// Whether objects that carry `type` may be of a type that differs: the type differs, is an alias of one that differs,
+// or is unknown to both maps and not the library's own.
 [[nodiscard]] bool concerns(const type_comparison& c, const type_map& stored, std::uint32_t type) noexcept;
 
 // "Node: 40 bytes {next: pointer at 0, data: 32 char at 8}", cut to `bytes`.

@@ -29,13 +29,13 @@ class type_registry {
   // errc::no_memory.  The last two stay until the process ends: no pool may be opened with half of the types.
   [[nodiscard]] status add(const void* map, std::uint64_t bytes) noexcept;
 
-  // The last failure was of types that the program has and nobody knows: it stays, too.
+  // Notes a failure about types of the program that could not be registered: it stays, too.
   status lacks(errc code) noexcept;
 
   // Rises with every change; 0: no types, and no static objects (static_registry.hpp).
   [[nodiscard]] static unsigned generation() noexcept { return generation_.load(std::memory_order_relaxed); }
   static void changed() noexcept { generation_.fetch_add(1, std::memory_order_relaxed); }
-  // All types so far; an error that add() had.  Never null.
+  // All types so far, or the error that add() had.  Never null.
   [[nodiscard]] result<std::shared_ptr<const owned_type_map>> types() noexcept;
 
  private:

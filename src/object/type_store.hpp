@@ -36,7 +36,7 @@ template <class Heap>
   return *old == 0 ? status{} : t.release(*old, layout::object_layout::raw);
 }
 
-// The types of the pool; of none if it has no map.
+// The types of the pool; a map of no types if it has none.
 template <class Heap>
 [[nodiscard]] result<type_map> stored_types(Heap& h, const geometry& now) noexcept {
   auto place = read_anchor_word(h.base(), now, anchor_word::types);

@@ -1,4 +1,4 @@
-// Objects whose pointers nobody can tell: what relocation and collection refuse, by type and number.
+// Objects whose pointers cannot be told, by type and number: relocation and collection refuse pools that have some.
 #pragma once
 
 #include <cstdint>
@@ -15,8 +15,9 @@ struct undescribed_type {
 };
 using undescribed_types = std::map<std::uint32_t, undescribed_type>;
 
-// Of the objects that `e` holds, by type.  `untyped_are_bytes`: the pool says so of those that no map has.  Texts of
-// nvm_strdup() and the objects of stores have no pointers.  No transaction is open.  Errors of e; errc::no_memory.
+// The undescribed objects among those that `e` holds, by type.  `untyped_are_bytes`: the pool takes objects for bytes
+// whose type no map has.  Texts of nvm_strdup() and the objects of stores have no pointers.  No transaction is open.
+// Errors of e; errc::no_memory.
 template <class Engine>
 [[nodiscard]] result<undescribed_types> description_of_all(Engine& e, const pointer_plans& plans,
                                                            bool untyped_are_bytes) noexcept {

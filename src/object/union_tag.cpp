@@ -7,7 +7,7 @@
 namespace nvm::object {
 namespace {
 
-// The number that begins a text, which loses it.
+// Takes the number off the beginning of a text.
 template <class T>
 bool take_number(std::string_view& text, T& value) noexcept {
   const auto read = std::from_chars(text.data(), text.data() + text.size(), value);

@@ -10,7 +10,7 @@
 //   neg ! ~         with one
 //   ?               with three: the second if the first is not 0, else the third
 //
-// Numbers have 64 bits and a sign, and wrap; what is divided by 0 is 0; shifts count modulo 64.
+// Numbers have 64 bits and a sign, and wrap; a division by 0 gives 0; shifts count modulo 64.
 #pragma once
 
 #include <array>
@@ -27,7 +27,7 @@ class union_tag {
   static constexpr std::size_t values_max = 16;  // that wait for an operator
   static constexpr std::size_t text_max = 1024;
 
-  // Nothing: the text is no tag, or reads outside of `room` bytes.  May throw std::bad_alloc.
+  // nullopt: the text is no tag, or reads outside of `room` bytes.  May throw std::bad_alloc.
   [[nodiscard]] static std::optional<union_tag> read(std::string_view text, std::uint64_t room);
 
   // Bytes from the start of the structure up to the end of what is read.

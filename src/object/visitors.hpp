@@ -10,7 +10,7 @@
 #include "base/base.hpp"
 #include "nvm/describe.h"
 
-// What a visitor hands on to nvm_visit_field().
+// What a visitor passes on to nvm_visit_field().
 struct nvm_visit {
   void (*tell)(nvm_visit* visit, const void* field, std::uint32_t kind);
 };

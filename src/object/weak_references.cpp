@@ -33,8 +33,8 @@ status references::clear_weak(how what) {
   return clear_weak_of(zombies(), what);
 }
 
-// Places of the weak pointers that lead to these objects.  Beside a running program not those in packed types, since
-// bytes beside them may be stored to by whoever announces nothing.  `whole`: there are no others.
+// Places of the weak pointers that lead to these objects.  While a program runs those in packed types are left out,
+// since threads may store to bytes beside them that they have not announced.  `whole`: there are no others.
 status references::find_weak(const std::vector<counted_object>& dead, how what, std::vector<std::uint64_t>& words,
                              bool& whole) {
   // acquire: pairs with use().
@@ -86,7 +86,7 @@ status references::clear_weak_of(const std::vector<counted_object>& dead, how wh
     sums_.cleared += some.size();
   }
   if (what != how::at_rest || !whole) return {};
-  // Counts that say otherwise were saturated, or have drifted.
+  // Counts that differ were saturated, or have drifted.
   std::vector<tx::assigned_bytes> counts;
   for (const counted_object& o : dead) {
     layout::reference_count c = count_of(o);

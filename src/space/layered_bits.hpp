@@ -4,7 +4,7 @@
 //   layered bitmap    pages in use; higher bits sum up the 64 below: a chunk or group of which all are used, a chunk of
 //                     which any is
 //   layered lock map  pages that a request works on; a bit of a chunk is no sum: the thread that sets it works on all
-//   of the chunk; one store sets up to 64 of them
+//                     of the chunk; one store sets up to 64 of them
 //
 // Sums.  Any thread changes any bit of the lowest layer by one atomic read-modify-write; that bit alone decides.  The
 // thread whose change alters a sum of a word brings the layer above up to date, and looks at the word again afterwards.

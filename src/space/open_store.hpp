@@ -70,8 +70,8 @@ class open_store {
   [[nodiscard]] status begin(const std::byte* base, const geometry& g, const std::vector<cluster>& clusters,
                              bool read_only) noexcept;
   void end() noexcept;
-  // From open() to close() a thread that goes through all stores may look at it. release, acquire: all that begin() has
-  // done is visible.
+  // From open() to close() a thread that goes through all stores may look at it.
+  // release, acquire: all that begin() has done is visible.
   void open() noexcept { open_.store(true, std::memory_order_release); }
   void close() noexcept { open_.store(false, std::memory_order_relaxed); }
   [[nodiscard]] bool is_open() const noexcept { return open_.load(std::memory_order_acquire); }
