@@ -1,6 +1,6 @@
 /* Calls that holdfast-cc puts into the code it compiles.  Programs do not make them themselves.
  *
- * Thread rules: as in nvm.h; everything concerns the calling thread's transactions.
+ * Threads: as in nvm.h; all calls are about the calling thread's transactions.
  */
 #ifndef NVM_COMPILED_H
 #define NVM_COMPILED_H
@@ -37,7 +37,7 @@ void __nvm_expect_volatile(const void *p, const struct nvm_site *site);
 /* `value` is about to be stored at `where`. */
 void __nvm_check_pointer(const void *where, const void *value, const struct nvm_site *site);
 /* A pair around the call of a function whose code is elsewhere and that gets p.  It compares the bytes, 64 KiB at most,
- * of the durable object around p; where p is a variable of n bytes, those of the objects that it points to.  NULL:
+ * of the durable object around p; where p is a variable of n bytes, the bytes of the objects that it points to.  NULL:
  * there are none.  __nvm_watched() frees what __nvm_watch() returned. */
 void *__nvm_watch(const void *p, size_t n);
 void __nvm_watched(void *before, const char *function, const struct nvm_site *site);
@@ -71,8 +71,8 @@ void __nvm_written_options(const struct nvm_site *site, const struct option *all
 size_t __nvm_printed(const char *format, ...);
 size_t __nvm_vprinted(const char *format, va_list list);
 
-/* State at setjmp().  When that returns again, transactions begun since are rolled back, innermost first; the process
- * ends if one of those that were open then has ended. */
+/* State at setjmp().  When setjmp() returns again, transactions begun since are rolled back, innermost first; the
+ * process ends if a transaction has ended that was open at the first return. */
 struct nvm_jump_mark {
   uint64_t count;
   struct {
@@ -104,7 +104,7 @@ NVM_API int __nvm_jump_back(const struct nvm_jump_mark *mark);
 
 enum nvm_cover {
   NVM_COVER_NO_POOL = 0,        /* no open pool holds the range */
-  NVM_COVER_NO_TRANSACTION = 1, /* one does, this thread has no transaction there */
+  NVM_COVER_NO_TRANSACTION = 1, /* an open pool holds it; this thread has no transaction there */
   NVM_COVER_MISSING = 2,        /* the innermost level could not take back all of a store there */
   NVM_COVER_FULL = 3
 };

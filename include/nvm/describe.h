@@ -8,8 +8,9 @@
  *                NVM_FLEXIBLE(weights));
  *
  * stands once in a program, outside of functions, and announces the type before main(): the same layout, byte for byte,
- * as holdfast-cc would find for the NVM_STRUCT (nvm.h, "types").  What is left out is unknown to whoever follows
- * pointers, so all fields have to be there, by ascending offset, structures inside as NVM_FIELD(inside.member). */
+ * as holdfast-cc would find for the NVM_STRUCT (nvm.h, "types").  Relocation and collection know nothing of a field
+ * that is left out, so all fields have to be there, by ascending offset, structures inside as
+ * NVM_FIELD(inside.member). */
 #ifndef NVM_DESCRIBE_H
 #define NVM_DESCRIBE_H
 
@@ -82,13 +83,13 @@ typedef void (*nvm_visitor)(const void *object, nvm_visit *visit);
 NVM_API void nvm_visit_field(nvm_visit *visit, const void *field, enum nvm_field_kind kind);
 /* Announces the visitor of a type; NVM_VISIT does so before main().  -1: NVM_E_INVALID, NVM_E_NO_MEMORY. */
 NVM_API int nvm_register_visitor(uint32_t type_id, nvm_visitor function);
-/* ---- what nobody describes --------------------------------------------------------------------------------------- */
+/* ---- undescribed types --------------------------------------------------------------------------------------- */
 
-/* Calls visit(type_id, objects, visitor_of, argument) for each type of committed objects whose pointers nobody can
- * tell, by ascending id, until it returns non-zero; returns that value, which should be positive, since a failure gives
- * -1.  visitor_of 0: the pool has no layout of the type, and does not say that such objects are bytes (enum
- * nvm_untyped); else the type whose visitor (NVM_VISIT) this program lacks.  Texts of nvm_strdup() and key-value stores
- * are known to the library.  Reads every object's header.  No transaction of any thread may be open in the pool. */
+/* Calls visit(type_id, objects, visitor_of, argument) for each type of committed objects whose pointers cannot be told,
+ * by ascending id, until it returns non-zero; returns that value, which should be positive, since a failure gives -1.
+ * visitor_of 0: the pool has no layout of the type, and does not say that such objects are bytes (enum nvm_untyped);
+ * else the type whose visitor (NVM_VISIT) this program lacks.  Texts of nvm_strdup() and key-value stores are known to
+ * the library.  Reads every object's header.  No transaction of any thread may be open in the pool. */
 NVM_API int nvm_pool_each_undescribed(NVM_POOL *pool,
                                       int (*visit)(uint32_t type_id, uint64_t objects, uint32_t visitor_of,
                                                    void *argument),
@@ -145,7 +146,7 @@ NVM_API int nvm_pool_each_undescribed(NVM_POOL *pool,
 #define NVM_FLEXIBLE_POINTER(f, to) NVM_PLACE_(#f, 0, f, f[0], 0, NVM_FIELD_POINTER, #to)
 #define NVM_POINTER_(f, kind, to) \
   {#f, offsetof(nvm_described, f), sizeof(void *), sizeof(NVM_DESCRIBED_(f)) / sizeof(void *), kind, 0, #to, NULL}
-/* A union without pointers, and whatever else nobody has to look into; an array of them. */
+/* A union without pointers, and anything else that has none; an array of them. */
 #define NVM_BYTES(f) NVM_PLACE_(#f, 0, f, f, 1, NVM_FIELD_BYTES, NULL)
 #define NVM_BYTES_ARRAY(f) NVM_PLACE_(#f, 0, f, f[0], NVM_COUNT_(f, f[0]), NVM_FIELD_BYTES, NULL)
 /* Neighbouring bit-fields: where they begin, how many bytes they share, "kind:0+3|on:3+1" by first bit and width. */

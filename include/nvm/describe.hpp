@@ -27,7 +27,7 @@ namespace nvm {
 
 namespace detail {
 
-// As type ids are made from it; compilers differ in the names of numbers.
+// Name of a type as ids are made from it; compilers differ in the names of numbers.
 template <class T>
 std::string name_of() {
   using plain = std::remove_cv_t<T>;
@@ -75,7 +75,7 @@ constexpr nvm_field_kind kind_of() noexcept {
   }
 }
 
-// What a field holds, without what only announces its changes.
+// Type of a field's content, without the wrapper that announces changes.
 template <class T>
 struct held {
   using type = T;

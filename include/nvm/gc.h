@@ -20,7 +20,7 @@
  * those of barrier transactions.  What a transaction that is open may know is freed after it has ended.
  *
  * Crashes.  Marks are volatile.  Weak pointers to garbage become NULL by ordinary transactions of at most 32, and then
- * garbage is freed by such of at most 256 objects: a crash leaves garbage, and nothing half done. */
+ * garbage is freed by transactions of at most 256 objects: a crash leaves garbage, and nothing half done. */
 #ifndef NVM_GC_H
 #define NVM_GC_H
 
@@ -63,11 +63,11 @@ typedef struct nvm_gc_options {
   uint32_t dry_run; /* 1: frees nothing; the pool may be open read-only */
   uint32_t threads; /* that mark; 0: one for each processor */
   /* 1: every aligned word of every object may be a pointer, also in stores and structures; types are not looked at.
-   * For programs that cannot describe their types: what a number happens to look like stays. */
+   * For programs that cannot describe their types: an object whose address a number happens to look like stays. */
   uint32_t conservative;
-  /* 1: objects of types that nobody has described hold no pointers, as if the pool said so (enum nvm_untyped).  Without
-   * it one that can be reached is NVM_E_TYPE_MISMATCH, which names ids and counts, and nothing is freed; so is one of a
-   * type whose visitor (NVM_VISIT) this program lacks.  Texts of nvm_strdup() never hold any. */
+  /* 1: objects of undescribed types hold no pointers, as if the pool said so (enum nvm_untyped).  Otherwise, if one can
+   * be reached, the call fails with NVM_E_TYPE_MISMATCH, which names ids and counts, and frees nothing; it also fails
+   * for types whose visitor (NVM_VISIT) this program lacks.  Texts of nvm_strdup() never hold pointers. */
   uint32_t untyped;
   uint32_t ways; /* 1: finds out by which ways garbage was reached (nvm_gc_type.way): 24 bytes of memory an object */
   /* 1: beside transactions of other threads; this thread has none open.  One thread marks.  Weak pointers keep objects,
@@ -101,7 +101,7 @@ typedef struct nvm_gc_report {
   uint64_t held_objects;
   uint64_t mark_ns; /* duration of marking, sweep and the search for ways included */
   uint64_t free_ns;
-  uint64_t mended_counts; /* references are counted (enum nvm_collect): counts that were not what the pointers say */
+  uint64_t mended_counts; /* where references are counted (enum nvm_collect): counts that differed from the pointers */
   uint64_t weak_pointers; /* in what can be reached, to garbage; they became NULL unless it was a dry run */
   /* Beside transactions: the longest time for which the end of one may have had to wait for the collection. */
   uint64_t pause_ns;
@@ -111,7 +111,7 @@ typedef struct nvm_gc_report {
 /* Frees what cannot be reached; `options` and `report` may be NULL.  On return of 0 the frees are durable.  On -1 the
  * report says what was freed before the failure; on ssd that is durable when the pool's next commit is.
  * NVM_E_IN_DOUBT, as for nvm_tx_commit(): a write or a sync has failed, and the next open finds what was freed, or less
- * of it.  A pool that has failed takes no collection, and no dry run: NVM_E_IO.  One that is full needs no room for it.
+ * of it.  A pool that has failed takes no collection, and no dry run: NVM_E_IO.  A full pool needs no room for it.
  *
  * Cost: reads the page map, the headers of all extents and every object that can be reached once; a bit of volatile
  * memory for each 16 bytes that hold garbage or not, and 16 bytes for each garbage object.
@@ -134,13 +134,13 @@ NVM_API int nvm_gc(NVM_POOL *pool, const nvm_gc_options *options, nvm_gc_report 
 NVM_API void *nvm_object_around(NVM_POOL *pool, const void *p);
 
 /* The object that a weak pointer leads to, held until nvm_drop(): `field` is the NVM_WEAK_PTR, and the result is what
- * it says.  NULL: the pointer is NULL, or nothing has referred to its object any more when the last commit ended,
- * although its memory is there still (NVM_E_NOT_FOUND; only where references are counted), or NVM_E_BAD_POINTER,
+ * it says.  NULL: the pointer is NULL; or nothing referred to its object any more when the last commit ended, although
+ * its memory is still there (NVM_E_NOT_FOUND, only where references are counted); or NVM_E_BAD_POINTER,
  * NVM_E_NO_MEMORY.  A reference of this thread's own open transaction does not count yet.  In a barrier transaction the
  * field is read by a barrier.
  *
  * A plain load of the field is as good as one of any pointer: until the transaction ends in which it was read.  The
- * memory that it leads to is what it was, and a transaction may refer to it again: then the object lives.
+ * memory that it leads to is unchanged until then, and a transaction may refer to it again: then the object lives.
  *
  * Cost: as nvm_hold(); commits that wait to be counted are counted first.  Any thread. */
 NVM_API void *nvm_weak_get(const void *field);
@@ -168,14 +168,14 @@ typedef struct nvm_settle_report {
   uint64_t reserved[4];
 } nvm_settle_report;
 
-/* Makes counts of all that has been committed, and frees what has died by it, of a list of any length, in transactions
- * of at most 256 objects.  With NVM_COLLECT_AT_REST no other thread has a transaction open in the pool, or it frees
- * nothing; with NVM_COLLECT_BACKGROUND it does what the library's thread would do in a moment.  On return of 0 it is
- * durable.  A crash meanwhile loses none of it: the next open goes on.  `report` may be NULL.
+/* Counts the references of all commits so far, and frees objects that have died by them, also a list of any length, in
+ * transactions of at most 256 objects.  With NVM_COLLECT_AT_REST no other thread has a transaction open in the pool, or
+ * it frees nothing; with NVM_COLLECT_BACKGROUND it does what the library's thread would do in a moment.  On return of 0
+ * it is durable.  A crash meanwhile loses none of it: the next open goes on.  `report` may be NULL.
  *
- * Weak pointers (NVM_WEAK_PTR) to what has died become NULL, and it is freed.  So do the open and the close; the
- * library's thread does not.  Where no transaction is open: with NVM_COLLECT_BACKGROUND none begins meanwhile, those
- * that want to wait, and where one is open such objects stay until the next call.
+ * Weak pointers (NVM_WEAK_PTR) to objects that have died become NULL, and these are freed; the open and the close do so
+ * too, the library's thread does not.  It takes a moment without transactions: with NVM_COLLECT_BACKGROUND those that
+ * want to begin meanwhile wait, and where one is open such objects stay until the next call.
  *
  * Cost: a transaction for each 4096 changed references, which writes a word for each object they are about.  If
  * anything has died that weak pointers lead to: a look at each object of the pool, once for all of them, and a
@@ -186,10 +186,11 @@ typedef struct nvm_settle_report {
 NVM_API int nvm_settle(NVM_POOL *pool, nvm_settle_report *report);
 
 typedef struct nvm_reference_counts {
-  uint32_t strong; /* pointers (NVM_PTR) to it in the pool, of commits that have been made counts */
-  uint32_t weak;   /* NVM_WEAK_PTR: they do not keep it, but its memory stays until they are NULL or lead elsewhere */
+  uint32_t strong;    /* pointers (NVM_PTR) to it in the pool, of commits that have been made counts */
+  uint32_t weak;      /* NVM_WEAK_PTR: they do not keep it alive, but its memory stays until they are NULL or lead
+                    * elsewhere */
   uint32_t saturated; /* 1: one of the two has grown too large, 2,097,151 or 1,023, or drifted: it stays for nvm_gc() */
-  uint32_t dying;     /* 1: it is freed when nobody can know it any more */
+  uint32_t dying;     /* 1: it is freed when no thread can know it any more */
 } nvm_reference_counts;
 
 /* The counts of the object around `object`.  NVM_E_BAD_POINTER: there is none; NVM_E_INVALID: opened without `collect`.

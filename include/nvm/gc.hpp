@@ -23,7 +23,7 @@ class held {
   held(std::nullptr_t) noexcept {}
   // Null where the object cannot be held; nvm_errno() says why.
   explicit held(T *p) noexcept : p_{nvm_hold(p) == 0 ? p : nullptr} {}
-  // Of an object that is held already, once for this.
+  // Takes over one hold of an object that the caller holds.
   static held taken(T *p) noexcept {
     held h;
     h.p_ = p;

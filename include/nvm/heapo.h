@@ -2,7 +2,7 @@
  * interface (C11, weak symbols).
  *
  * The paper names heapo_create(), heapo_map() and heapo_malloc(); unmapping, deletion, free, realloc and the prime
- * object, from which a program finds all others, are here by analogy.  A store is meant by its name.  HEAPO's heap is
+ * object, from which a program finds all others, are here by analogy.  A store is named in each call.  HEAPO's heap is
  * the whole machine's; here it is a pool, which the program names first:
  *
  *   heapo_use(nvm_pool_open("state.nvm"));
@@ -21,7 +21,7 @@
 extern "C" {
 #endif
 
-/* Of the program, in whichever of its files the header is. */
+/* Defined once in the program, in whichever of its files includes the header. */
 __attribute__((weak)) NVM_POOL *heapo_pool;
 
 static inline void heapo_use(NVM_POOL *pool) { heapo_pool = pool; }
@@ -53,7 +53,7 @@ static inline int heapo_begin(void) {
   if (nvm_tx_depth(heapo_pool) != 0) return 0;
   return nvm_tx_begin(heapo_pool) == 0 ? 1 : -1;
 }
-/* Ends it if it was begun there; `good`: what was to be done is done. */
+/* Ends the transaction if heapo_begin() began it; `good`: the call has succeeded. */
 static inline int heapo_end(int begun, int good) {
   if (begun == 0) return good ? 0 : -1;
   if (good) return nvm_tx_commit(heapo_pool);

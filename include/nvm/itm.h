@@ -20,7 +20,7 @@
 extern "C" {
 #endif
 
-/* Weak: NULL where libnvm-itm is not. */
+/* Weak: NULL without libnvm-itm. */
 #define NVM_ITM_CALL NVM_API __attribute__((weak))
 
 /* Transactions that begin from now on, in all threads, allocate from this pool; NULL: volatile memory.  Without this

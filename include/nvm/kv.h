@@ -184,8 +184,8 @@ typedef struct nvm_kv_statistics {
   uint64_t reserved[4];
 } nvm_kv_statistics;
 /* Walks the whole store in one transaction, and checks it: -1 (NVM_E_CORRUPT, naming the place) if anything is wrong.
- * Cost: reads every key, and every value that has a checksum.  Of regions each part is looked at in a moment of its
- * own. */
+ * Cost: reads every key, and every value that has a checksum.  In a store of regions each part is looked at in its own
+ * moment. */
 NVM_API int nvm_kv_get_statistics(nvm_kv *kv, nvm_kv_statistics *out);
 
 /* Evidence for an entry that was salvaged. */
@@ -196,9 +196,9 @@ enum nvm_kv_proof {
 };
 typedef struct nvm_kv_salvage_options {
   void (*entry)(const nvm_kv_entry *entry, enum nvm_kv_proof proof, void *argument);
-  /* Something damaged or missing: its place, its key as far as it can be read (else NULL), a sentence.  So is that the
-   * file is a copy of a pool that was in use, which may be torn (NVM_E_COPY), unless HOLDFAST_ACCEPT_COPY=1 says that
-   * it is none. */
+  /* Something damaged or missing: its place, its key as far as it can be read (else NULL), a sentence.  Also called for
+   * a file that is a copy of a pool in use, which may be torn (NVM_E_COPY), unless HOLDFAST_ACCEPT_COPY=1 says that it
+   * is none. */
   void (*lost)(uint64_t place, const void *key, size_t key_bytes, const char *what, void *argument);
   void *argument;
   uint64_t reserved[4]; /* zero */

@@ -249,7 +249,7 @@ class kv {
     return s;
   }
 
-  // Of a handle that is the caller's, which nvm_kv_open_in() gave (nvm/store_kv.h), for example; empty for NULL.
+  // Takes over a handle of the caller, from nvm_kv_open_in() (nvm/store_kv.h) for example; empty for NULL.
   static std::optional<kv> of(nvm_kv *handle) noexcept {
     if (handle == nullptr) return std::nullopt;
     return kv{handle};

@@ -1,18 +1,19 @@
 /* Lewat's interface as its paper prints it (Huang et al., section III-A, Table II), over regions (nvm/region.h).
  * Public C interface (C11, GCC and Clang: `##__VA_ARGS__`, weak symbols).
  *
- * First of all the program names the set that the calls are about:
+ * First the program names the set that the calls are about:
  *
  *   lewat_use(nvm_regions_open(pool, "regions", NULL));
  *
- * Addresses.  What p_malloc() and p_attach() return stands for the first byte of a region; adding to it gives those of
- * the bytes after it.  It is good for p_write() alone: regions move, so that loads and stores through it fault at once.
+ * Addresses.  The address that p_malloc() and p_attach() return stands for the first byte of a region; adding to it
+ * gives the addresses of the bytes after it.  It is good for p_write() alone: regions move, so loads and stores through
+ * it fault at once.
  *
  * Where the paper is silent: p_truncate() cuts to `len` bytes; p_write() outside of a transaction is one by itself, and
- * fails loudly, which the paper has no way to say: from a transaction by the result of its end, otherwise by abort();
- * stx_start() inside of mtx_start() takes the region into that transaction, of which stx_end() and stx_abort() then are
- * no end.  mtx_start() names no regions: a stx_start() that would wait for ever returns -1 (NVM_E_BUSY), and the
- * program aborts and begins again.  Calls return 0 or -1 with nvm_errno(). */
+ * fails loudly, for which the paper has no way: inside a transaction by the result of its end, otherwise by abort();
+ * stx_start() inside of mtx_start() takes the region into that transaction, which stx_end() and stx_abort() then do not
+ * end.  mtx_start() names no regions: a stx_start() that would wait for ever returns -1 (NVM_E_BUSY), and the program
+ * aborts and begins again.  Calls return 0 or -1 with nvm_errno(). */
 #ifndef NVM_LEWAT_H
 #define NVM_LEWAT_H
 
@@ -25,19 +26,20 @@
 extern "C" {
 #endif
 
-/* Of the program, in whichever of its files the header is. */
+/* Defined once in the program, in whichever of its files includes the header. */
 __attribute__((weak)) nvm_regions *lewat_set;
 __attribute__((weak)) __thread nvm_region_group *lewat_group;     /* between mtx_start() and its end */
-__attribute__((weak)) __thread unsigned long long lewat_group_id; /* of it; 0: none */
-__attribute__((weak)) __thread unsigned long long lewat_groups;   /* that the thread has begun */
+__attribute__((weak)) __thread unsigned long long lewat_group_id; /* number of that transaction; 0: none */
+__attribute__((weak)) __thread unsigned long long lewat_groups;   /* transactions of several regions that the thread has
+                                                                   * begun */
 __attribute__((weak)) __thread unsigned lewat_open;               /* transactions of one region that are open */
 __attribute__((weak)) __thread int lewat_failed;                  /* a p_write() of the transaction has failed */
 
 typedef uint64_t lewat_rid;
 typedef unsigned long long lewat_tid; /* 0: none */
 
-/* How stx_start() is told to log: enum nvm_region_mode, adaptively where it is left out.  The paper's names.  LOFU is
- * no flag: bytes to which nothing leads yet go where they belong whatever the flag. */
+/* How stx_start() is to log, by the paper's names: enum nvm_region_mode; adaptively where the flag is left out.  LOFU
+ * is no flag: bytes to which nothing leads yet are always stored where they belong. */
 enum lewat_flag {
   LEWAT_ADAPTIVE = NVM_REGION_ADAPTIVE,
   LEWAT_REWBL = NVM_REGION_REPLICA,

@@ -8,11 +8,11 @@
  * Words or bytes.  A structure holds either 8-byte keys and values (the functions that end in 64), or keys and values
  * of any size.  Entries do not change: a new value is a new entry.
  *
- * Results: 1 or more: done; 0: refused, as the key is there already, or is not; -1: failed, see nvm_errno().
+ * Results: 1 or more: done; 0: refused, since the key is there already, or is not; -1: failed, see nvm_errno().
  * NVM_E_IN_DOUBT: the operation is done and other threads see it, but its sync failed (nvm_wait()), or the medium has
  * failed under it: the next open finds it or not.  Later operations, look-ups too, fail with NVM_E_IO, also with
- * handles that do not wait, and whatever has failed: a write, a sync or a checkpoint in the background.  Any other
- * code: nothing has changed.  A removal or replacement can fail too: to note the entry that leaves, it needs memory
+ * handles that do not wait, whether a write, a sync or a checkpoint in the background has failed.  Any other code:
+ * nothing has changed.  A removal or replacement can fail too: to note the entry that leaves, it needs memory
  * (NVM_E_NO_MEMORY) and a page of the pool (NVM_E_NO_SPACE).  Try again when there is some, or when no thread stays
  * between nvm_lf_enter() and nvm_lf_leave(): what was removed before, by any thread that is not between these two, is
  * room already.
@@ -230,7 +230,7 @@ NVM_API uint64_t nvm_lf_entry_bytes(const nvm_lf *lf, size_t key_bytes, size_t v
 
 /* ---- durability ---- */
 
-/* Place in the pool's log up to which it must be durable, so that all is that this thread has done or seen in
+/* A place in the pool's log: once the log is durable up to there, so is all that this thread has done or seen in
  * structures of the pool; *position 0: it is already.  nvm_wait() waits for it.  0; or -1 (NVM_E_IO, NVM_E_IN_DOUBT)
  * after a write or a sync has failed, of a growth too: what was not waited for may be lost, and *position is left
  * alone. */

@@ -1,7 +1,7 @@
 /* Holdfast: the memory of programs that were written for malloc(), and transactions that follow each other.  C11.
  *
- * A legacy program has its allocations in hundreds of places that know no pool.  They become calls of this family; what
- * they give is chosen by the scope that the thread is in, what they are given is known by its address:
+ * A legacy program allocates in hundreds of places that know no pool.  These become calls of this family: the scope
+ * that the thread is in chooses where new memory comes from, and the address of old memory tells where it belongs:
  *
  *   NVM_SCOPE(pool);                        from here to the end of the block: new memory is durable
  *   struct entry *e = nvm_malloc(sizeof *e);
@@ -12,9 +12,10 @@
  * calls are those of the C library.
  *
  * Errors.  A failed allocation is NULL with errno ENOMEM (EINVAL: an alignment that cannot be), nvm_errno() says more,
- * and nothing else has happened: the transaction goes on and may commit, other than after nvm_alloc().  A thread in a
- * scope that has no transaction open in that pool gets NULL (NVM_E_NO_TRANSACTION); one with a barrier transaction uses
- * nvm_stm_alloc() and its kin, else that transaction can only be rolled back (NVM_E_TX_OPEN).
+ * and nothing else has happened: unlike after nvm_alloc(), the transaction goes on and may commit.  A thread in a scope
+ * that has no transaction open in that pool gets NULL (NVM_E_NO_TRANSACTION); with a barrier transaction open it has to
+ * use nvm_stm_alloc() and its kin: a call of this family fails, and that transaction can only be rolled back
+ * (NVM_E_TX_OPEN).
  *
  * Threads.  A scope belongs to its thread; a new thread is in that of the ordinary heap.
  *
@@ -31,8 +32,8 @@ extern "C" {
 /* ---- scopes ---- */
 
 /* Where new memory of this thread comes from until nvm_scope_end(): a pool, or, with NULL, the ordinary heap.  Scopes
- * nest; each is ended by the thread that began it, the inner one first.  The pool stays open meanwhile.  A thread for
- * whose state there is no memory stays in the scope that it was in (NVM_E_NO_MEMORY). */
+ * nest; each is ended by the thread that began it, the inner one first.  The pool stays open meanwhile.  If there is no
+ * memory for the thread's state, it stays in the scope that it was in (NVM_E_NO_MEMORY). */
 typedef struct nvm_scope {
   NVM_POOL *before;
   int begun; /* 0: it could not be begun, or has ended */
@@ -55,7 +56,7 @@ NVM_API NVM_POOL *nvm_scope_pool(void);
  *
  * Statistics, times of last use, caches: holdfast-cc does not log stores to such a field, and a transaction that
  * changes nothing else neither syncs nor fences.  Such a store takes effect at once and stays after an abort; after a
- * crash the field has some value that it had before, of a new object that of its commit or a later one.  Numbers,
+ * crash the field has some value that it had before; in a new object the value at its commit, or a later one.  Numbers,
  * enumerations and arrays of them, each element at a multiple of its size, so that no crash tears one; pointers and
  * structures are an error of holdfast-cc.  A bit-field is logged all the same, and so are stores through an address of
  * the field that another function was given.  Other compilers log nothing anyway. */
@@ -79,17 +80,17 @@ NVM_API char *nvm_malloc_strndup(const char *text, size_t bytes_max);
 NVM_API void *nvm_malloc_resize(void *memory, size_t bytes);
 /* free().  Memory of a pool is free when this thread's transaction there commits.
  *
- * A thread without a transaction there leaves it to others (a thread that only frees): the memory is freed by the
- * next commit of any transaction of announced stores that comes after, or is the last of, those open at this moment, or
- * by nvm_pool_close().  So what another thread's open transaction has unlinked is freed with it or after it; where that
- * is rolled back the object is linked again, and is freed all the same: as with free(), whoever frees must be sure.  A
- * crash in between leaves the object allocated, and unreachable (nvm_gc()).
+ * A thread without a transaction there, such as one that only frees, leaves it to others: the memory is freed by the
+ * next commit of any transaction of announced stores that comes after those which are open now, or is the last of them,
+ * or by nvm_pool_close().  So an object that another thread's open transaction has unlinked is freed with it or after
+ * it.  If that transaction is rolled back, the object is linked again and freed all the same: as with free(), the
+ * caller must be sure.  A crash in between leaves the object allocated, and unreachable (nvm_gc()).
  *
- * Memory that is none, or was freed, is a misuse (nvm_set_misuse_handler()): without a handler the process ends with a
- * message and the place. */
+ * An address that is no memory, or memory that was freed, is a misuse (nvm_set_misuse_handler()): without a handler the
+ * process ends with a message and the place. */
 NVM_API void nvm_malloc_free(void *memory);
-/* Bytes that were asked for of a pool's object, which are those that it keeps; malloc_usable_size() of other memory.
- * 0: NULL, or no object (NVM_E_BAD_POINTER). */
+/* For an object of a pool the bytes that were asked for, which are those that it keeps; for other memory
+ * malloc_usable_size(). 0: NULL, or no object (NVM_E_BAD_POINTER). */
 NVM_API size_t nvm_malloc_usable_size(void *memory);
 
 /* ---- fork ---- */
@@ -97,28 +98,28 @@ NVM_API size_t nvm_malloc_usable_size(void *memory);
 /* A forked child has no pools of its parent: calls fail with NVM_E_FORKED, and an access to a pool's memory is SIGSEGV
  * after a sentence that names the pool.  New memory of its scopes is from the ordinary heap.
  *
- * NVM_FORK_PICTURE: children that are forked from now on have what the pool held at that moment, with what open
- * transactions had stored, at its addresses: memory of their own, in which stores reach nothing and free() does
- * nothing.  Calls on the pool fail all the same.  It serves a child that writes a snapshot while the parent goes on.
+ * NVM_FORK_PICTURE: children that are forked from now on have the pool's content at the moment of the fork, stores of
+ * open transactions included, at the pool's addresses.  It is memory of their own: stores reach no file, and free()
+ * does nothing.  Calls on the pool fail all the same.  Use: a child that writes a snapshot while the parent goes on.
  * Other threads that store at the moment of the fork leave half of what they do, as fork() does with any memory.
  *
  * Cost, at each fork: the pages in use are copied while the thread waits, and are the child's memory until it ends.
- * Short of memory, the child has none.  At most 8 pools; not with engine log, a second file (nvm/tier.h), object
- * stores, or while a relocation goes on: NVM_E_ENGINE.  -1: that, NVM_E_INVALID, NVM_E_TOO_LARGE, NVM_E_FORKED.
+ * If memory is short, the child has no picture.  At most 8 pools; not with engine log, a second file (nvm/tier.h),
+ * object stores, or while a relocation goes on: NVM_E_ENGINE.  -1: that, NVM_E_INVALID, NVM_E_TOO_LARGE, NVM_E_FORKED.
  * Threads: any. */
 enum nvm_fork { NVM_FORK_NOTHING = 0, NVM_FORK_PICTURE = 1 };
 NVM_API int nvm_pool_set_fork(NVM_POOL *pool, uint32_t what);
 
 /* A program that becomes a daemon after it has opened its pools goes on in the child: this opens the pool there, at the
  * address that it had, once the parent has given it up by ending or by closing it, for which it waits `wait_ms`
- * milliseconds at most (NVM_E_BUSY).  What the parent had committed is there; a transaction that was open at the fork
- * was rolled back, or is the parent's still.
+ * milliseconds at most (NVM_E_BUSY).  Everything that the parent had committed is there; a transaction that was open at
+ * the fork was rolled back, or stayed the parent's.
  *
  *   if (daemon(0, 0) != 0 || (pool = nvm_pool_after_fork(pool, NULL, 10000)) == NULL) give_up();
  *
  * The name is that by which the parent has opened the pool: absolute, where the daemon changes its folder.  `options`
- * as for nvm_pool_open_with().  Where the pool was the scope of this thread, the new one is.  NULL: NVM_E_INVALID for a
- * pool of this process itself, and what nvm_pool_open_with() says. */
+ * as for nvm_pool_open_with().  Where the pool was the scope of this thread, the new handle becomes it.  NULL:
+ * NVM_E_INVALID for a pool of this process itself, and the errors of nvm_pool_open_with(). */
 NVM_API NVM_POOL *nvm_pool_after_fork(NVM_POOL *pool, const nvm_pool_options *options, unsigned wait_ms);
 
 /* ---- one turn, one transaction ---- */
@@ -127,7 +128,7 @@ NVM_API NVM_POOL *nvm_pool_after_fork(NVM_POOL *pool, const nvm_pool_options *op
  * where a turn ends, before its answers leave:
  *
  *   for (;;) {
- *     if (nvm_tx_next(pool) != 0) give_up();    all that the turn before did is durable, or was rolled back
+ *     if (nvm_tx_next(pool) != 0) give_up();    the last turn's changes are durable, or were rolled back
  *     send_answers();
  *     handle(wait_for_events());
  *   }
@@ -162,7 +163,7 @@ NVM_API int nvm_tx_get_room(NVM_POOL *pool, nvm_tx_room *room);
 #endif
 
 /* Sources of a program that name the C library's calls: with NVM_MALLOC_NAMES defined before this header, which comes
- * after those of the C library, they become the family's; also where it was included before without. */
+ * after those of the C library, they become the family's, also if the header was included before without it. */
 #if defined(NVM_MALLOC_NAMES) && !defined(NVM_MALLOC_NAMED)
 #define NVM_MALLOC_NAMED
 #undef malloc

@@ -202,23 +202,23 @@ enum nvm_types {
 };
 
 /* What happens when a pool's addresses are taken, or others are asked for (nvm_pool_options.address).  Stored pointers
- * (NVM_PTR, of types that the pool or the program describes) are made to lead where they led; a crash meanwhile loses
- * nothing, and the next open goes on (Breeze, section IV-E).  NVM_E_ADDRESS: the pool has objects of types that nobody
- * describes, which are named; or its pointers assume eight addresses already, all of which are taken. */
+ * (NVM_PTR, of types that the pool or the program describes) are rewritten to lead where they led; a crash meanwhile
+ * loses nothing, and the next open goes on (Breeze, section IV-E).  NVM_E_ADDRESS: the pool has objects of undescribed
+ * types, which the message names, or its pointers assume eight addresses already, all of which are taken. */
 enum nvm_relocation {
   /* At open, in parallel, for good: the pool then prefers its new address.  Reads every object, writes every pointer
    * once, those of packed types through the log.  Opened read-only: in a private copy in memory. */
   NVM_RELOCATE_EAGER = 0,
-  /* On shm: opens at once; each page is put right before a thread sees it, the rest in the background.  Closed before,
+  /* On shm: opens at once; each page is put right before a thread sees it, the rest in the background.  After a close
    * the next open goes on.  On other media, or where system or pool do not allow it, as EAGER (docs/design/026). */
   NVM_RELOCATE_LAZY = 1,
-  /* As EAGER, by a transaction for each object (the paper's Algorithm 1).  Begun this way it is finished this way. */
+  /* As EAGER, by a transaction for each object (the paper's Algorithm 1).  One that began so ends so. */
   NVM_RELOCATE_TRANSACTIONS = 2,
   NVM_RELOCATE_NEVER = 3 /* NVM_E_ADDRESS */
 };
 
-/* Whether references to objects are counted, and when those are freed that nothing refers to: docs/gc.md, nvm/gc.h.
- * nvm_free() then frees as soon as nothing refers to it.  With OFF a pool loses its counts; the next open counts. */
+/* Whether references to objects are counted, and when unreferenced ones are freed: docs/gc.md, nvm/gc.h.  nvm_free()
+ * then frees an object as soon as nothing refers to it.  With OFF a pool loses its counts; the next open counts. */
 enum nvm_collect {
   NVM_COLLECT_OFF = 0,
   NVM_COLLECT_AT_REST = 1,   /* at open, at close, in nvm_settle() and nvm_gc() */
@@ -267,7 +267,7 @@ typedef struct nvm_pool_options {
   uint32_t relocation;     /* enum nvm_relocation; not stored in the pool */
   uint32_t collect;        /* enum nvm_collect; not stored in the pool */
   uint32_t untyped;        /* enum nvm_untyped; kept in the pool */
-  uint64_t address; /* of the pool, a multiple of 1 GiB inside the window; 0: its own.  Else NVM_E_ADDRESS if taken */
+  uint64_t address;        /* of the pool, a multiple of 1 GiB inside the window, NVM_E_ADDRESS if taken; 0: its own */
   const struct nvm_tier_options *tier; /* nvm/tier.h: a second file for cold pages; NULL: as the pool says */
   uint64_t reserved[1];                /* zero */
 } nvm_pool_options;
@@ -666,7 +666,7 @@ typedef struct nvm_check_summary {
   uint64_t pending_transactions;  /* to be rolled back or completed by the next open */
   uint64_t structure_pages;       /* of lock-free structures (nvm/lockfree.h) */
   uint64_t structure_nodes;       /* allocated in them before anything is recovered */
-  /* Whose entry in the page map is damaged: with free, run, extent, log and structure pages these are all pages. */
+  /* Their entry in the page map is damaged; with free, run, extent, log and structure pages they are all pages. */
   uint64_t damaged_pages;
   uint64_t reclaimed_pages; /* of structures or of the log, left without owner by a crash; the next use frees them */
   /* Of a pool without findings whose objects lie in place (no pool of NVM_ENGINE_LOG), by the fields that its types

@@ -8,7 +8,7 @@
  * The store is a pool at /dev/shm/holdfast-UID/ with the program's path for a name.  HOLDFAST_PLACED in the environment
  * names another file, on whatever medium; HOLDFAST_PLACED=off leaves everything in ordinary memory.  A second process
  * of the program at the same time is refused, as pools do.  Objects that an earlier run has left are removed at the
- * start while the pool has no root: nobody could find them.  Once the program sets one
+ * start while the pool has no root, since no program could find them.  Once the program sets one
  * (nvm_pool_set_root(nvm_placed_pool(), ...)), it keeps its objects, and finds them by it.
  *
  * Outside of transactions the compiler logs nothing: a crash leaves objects as they were at that moment.  Where several
@@ -43,17 +43,18 @@ void *nvm_placed_calloc(size_t count, size_t size);
 char *nvm_placed_strdup(const char *text);
 char *nvm_placed_strndup(const char *text, size_t most);
 void *nvm_placed_aligned(size_t alignment, size_t size);
-/* As realloc(); a new object, of a NULL pointer, is durable. */
+/* As realloc(); a NULL pointer gives a new object, which is durable. */
 void *nvm_placed_grow(void *object, size_t size);
 
-/* By address: an object stays where it is, durable or not.  A new one, of a NULL pointer, is ordinary memory. */
+/* By address: durable memory stays durable, other memory stays ordinary.  A NULL pointer gives ordinary memory. */
 void *nvm_placed_realloc(void *object, size_t size);
 void *nvm_placed_reallocarray(void *object, size_t count, size_t size);
 void nvm_placed_free(void *object);
 size_t nvm_placed_size(void *object);
 
-/* NVM_PLACED(xmalloc(n)) is xmalloc(n), and the calls below that it makes allocate in the store; elsewhere they are
- * the C library's.  So a wrapper that several callers share gives durable memory to some of them. */
+/* NVM_PLACED(xmalloc(n)) calls xmalloc(n); the calls below that xmalloc() makes allocate in the store; outside of
+ * NVM_PLACED they are the C library's.  So a wrapper that several callers share gives durable memory to some of
+ * them. */
 #define NVM_PLACED(...) (nvm_placed_enter(), (__typeof__(__VA_ARGS__))nvm_placed_leave((void *)(__VA_ARGS__)))
 void nvm_placed_enter(void);
 void *nvm_placed_leave(void *object);

@@ -1,12 +1,12 @@
 // Which types may lie in a pool: those whose memory is all in the object.  C++17 and later; included by nvm.hpp.
 //
-// A std::string in a pool is a pointer to what malloc() gave: the next process finds the pointer, and not the bytes.
-// Types of namespace std that own anything (their destructor does something), or that point to what others own, are
-// refused where the library makes an object of them, or is told of a field of them; so is any container that allocates
-// with std::allocator.  Members of the program's own types are not looked at, for C++ does not show them; holdfast-cc
-// does (docs/compiler.md, "Durable types").
+// A std::string in a pool is a pointer to memory of malloc(): the next process finds the pointer, and not the bytes.
+// Types of namespace std that own anything (their destructor does something), or that point to memory which others own,
+// are refused where the library makes an object of them, or is told of a field of them; so is any container that
+// allocates with std::allocator.  Members of the program's own types are not looked at, since C++ does not show them;
+// holdfast-cc looks at them (docs/compiler.md, "Durable types").
 //
-// Where it is wrong about a type, the program says so before it uses it:
+// Where this is wrong about a type, the program says so before it uses the type:
 //
 //   template <> inline constexpr bool nvm::may_lie_in_pool<its_type> = true;
 #ifndef NVM_POOL_TYPE_HPP
@@ -19,7 +19,7 @@
 namespace nvm {
 namespace detail {
 
-// Its name, as the compiler spells it: "std::function<void()>"; empty: nobody knows.
+// The type's name, as the compiler spells it: "std::function<void()>"; empty: not known.
 template <class T>
 constexpr std::string_view spelled() noexcept {
 #if defined(__GNUC__)
@@ -30,7 +30,7 @@ constexpr std::string_view spelled() noexcept {
   return {};
 #endif
 }
-// Of a type of namespace std its name there, without arguments and inline namespaces: "function"; else empty.
+// The name of a type of namespace std there, without arguments and inline namespaces: "function"; else empty.
 constexpr std::string_view name_in_std(std::string_view s) noexcept {
   constexpr std::string_view space = "std::";
   if (s.substr(0, space.size()) != space) return {};
@@ -42,7 +42,7 @@ constexpr std::string_view name_in_std(std::string_view s) noexcept {
   }
   return s.substr(0, s.find('<'));
 }
-// True of types that own nothing and point to what others own, or mean something to this process alone.
+// True for types that own nothing and point to memory which others own, or that mean something to this process alone.
 constexpr bool leads_elsewhere(std::string_view name) noexcept {
   constexpr std::string_view names[] = {"basic_string_view",
                                         "span",
@@ -65,7 +65,7 @@ constexpr bool leads_elsewhere(std::string_view name) noexcept {
   return false;
 }
 
-// Of containers: memory of an allocator of the program's own may be the pool's.
+// How containers allocate: memory of an allocator of the program's own may be the pool's.
 enum class allocating { not_at_all, by_std, its_own_way };
 template <class T, class = void>
 struct allocating_of : std::integral_constant<allocating, allocating::not_at_all> {};
@@ -91,7 +91,7 @@ constexpr bool keeps_memory_elsewhere() noexcept {
 
 }  // namespace detail
 
-// False: what it holds is not in it, and means nothing to the next process.
+// False: the type's content is outside of the object, and means nothing to the next process.
 template <class T>
 inline constexpr bool may_lie_in_pool = !detail::keeps_memory_elsewhere<T>();
 

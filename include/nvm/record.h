@@ -36,7 +36,7 @@ enum nvm_rec_kind {
 /* A place in the sources; constant, one object for all events of that place. */
 struct nvm_rec_site {
   const char *file;     /* "" without debug information */
-  const char *function; /* of the source, not inlined into */
+  const char *function; /* that of the source, not the one that it was inlined into */
   uint32_t line;
   uint32_t column;
   uint32_t kind;
@@ -55,7 +55,7 @@ void __nvm_rec_store(const void *p, size_t bytes, const struct nvm_rec_site *sit
 void __nvm_rec_string(const char *p, const struct nvm_rec_site *site);
 /* Lane i of `lane_bytes` was stored if bit i of mask is set. */
 void __nvm_rec_masked(const void *p, size_t lane_bytes, uint64_t mask, const struct nvm_rec_site *site);
-/* Of a locked read-modify-write anywhere in memory, while something is attached: it orders the thread's write-backs.
+/* After a locked read-modify-write anywhere in memory, while something is attached: it orders the thread's write-backs.
    bytes is 0 if nothing was stored (a failed compare-exchange). */
 void __nvm_rec_rmw(const void *p, size_t bytes, const struct nvm_rec_site *site);
 void __nvm_rec_flush(const void *p, const struct nvm_rec_site *site);

@@ -24,15 +24,15 @@
  * after nvm_regions_wait().  A read's answer is durable as well, including whether the region exists; in a transaction,
  * when its commit returns.  Errors are 0 or -1 with nvm_errno().
  * NVM_E_IN_DOUBT: the change is done and other threads see it, but its sync failed, or the medium has failed under it:
- * the next open finds it or not.  Any other code: nothing has changed.  After that all calls but those that give
- * something up, reads too, fail with NVM_E_IO, also with handles that do not wait; so they do after a write, a sync or
- * a checkpoint in the background has failed.
+ * the next open finds it or not.  Any other code: nothing has changed.  After NVM_E_IN_DOUBT, and after a write, a sync
+ * or a checkpoint in the background has failed, all calls, reads too, fail with NVM_E_IO, also with handles that do not
+ * wait; only calls that give something up do not.
  *
  * Threads.  Any number of threads may call for one set.  One writer at a time changes a region; others wait for it,
  * readers do not.  A transaction belongs to the thread that began it.  While a thread has one open, its calls about
- * regions outside of it do not wait where that could be for ever: NVM_E_BUSY, and nothing has changed.
+ * other regions fail where waiting could last for ever: NVM_E_BUSY, and nothing has changed.
  *
- * In a pool that is open read-only regions can be read and held; what would change them, or make a set, is
+ * In a pool that is open read-only regions can be read and held; calls that would change them, or make a set, fail with
  * NVM_E_READ_ONLY.  Pools of the engine `log` have no regions: NVM_E_ENGINE.  A pool that has regions is refused by
  * libraries that do not know them.
  */
@@ -52,7 +52,7 @@ typedef struct nvm_regions nvm_regions;
 #define NVM_REGION_BYTES_MAX ((uint64_t)1099511627775) /* of one region; the pool's capacity is a limit, too */
 
 enum nvm_regions_flags {
-  NVM_REGIONS_NO_WAIT = 1 /* on ssd: calls return before they are durable; nvm_regions_wait() waits.  Of the handle. */
+  NVM_REGIONS_NO_WAIT = 1 /* on ssd: calls return before they are durable; nvm_regions_wait() waits.  Per handle. */
 };
 
 /* How readers see bytes of one moment (Lewat, section IV-F). */
@@ -99,7 +99,7 @@ NVM_API int nvm_regions_drop(NVM_POOL *pool, const char *name);
 NVM_API int nvm_regions_names(NVM_POOL *pool, int (*visit)(const char *name, uint64_t regions, void *argument),
                               void *argument);
 /* Waits until everything that this thread has done and seen in the set's pool is durable.  -1 (NVM_E_IN_DOUBT): it may
- * not be. */
+ * not be durable. */
 NVM_API int nvm_regions_wait(nvm_regions *set);
 /* Number of regions, give or take the calls under way.  0; or -1, and *count is left alone: NVM_E_IO, as above. */
 NVM_API int nvm_regions_count(nvm_regions *set, uint64_t *count);
@@ -118,7 +118,7 @@ NVM_API int nvm_region_size(nvm_regions *set, uint64_t rid, uint64_t *size);
 /* Reads up to `bytes` bytes from `offset` on, of one moment.  Bytes that were read, fewer at the end of the region; -1.
  * NVM_E_INVALID: the offset is after the end. */
 NVM_API int64_t nvm_region_read(nvm_regions *set, uint64_t rid, uint64_t offset, void *to, size_t bytes);
-/* NVM_E_INVALID: the bytes lie not within the region (nvm_region_append(), nvm_region_truncate() make it longer). */
+/* NVM_E_INVALID: the bytes do not lie within the region (nvm_region_append(), nvm_region_truncate() make it longer). */
 NVM_API int nvm_region_write(nvm_regions *set, uint64_t rid, uint64_t offset, const void *from, size_t bytes);
 /* Adds bytes at the end; *where, unless NULL, becomes their offset. */
 NVM_API int nvm_region_append(nvm_regions *set, uint64_t rid, const void *from, size_t bytes, uint64_t *where);
@@ -142,9 +142,9 @@ typedef struct nvm_region_lease {
   uint64_t reserved[2];
 } nvm_region_lease;
 
-/* What is committed, also for a thread that has changed the region in a transaction, and durable.  Any number of
- * leases may be held of a region, and by a thread; each keeps its place from being used again, and no other.  A region
- * of which a part was never written is copied into volatile memory, in which pages of zeros take none.
+/* Leases the committed bytes, which are durable, also to a thread that has changed the region in a transaction.  Any
+ * number of leases may be held of a region, and by a thread; each keeps its place from being used again, and no other.
+ * A region of which a part was never written is copied into volatile memory, in which pages of zeros take none.
  * NVM_E_NOT_FOUND, NVM_E_NO_MEMORY; *out is zero then.
  *
  * Cost: no fence, no copy; a locked instruction if it is the first lease since the region has its place.  The next
@@ -153,7 +153,7 @@ typedef struct nvm_region_lease {
  *
  * nvm_pool_close() and nvm_regions_drop() are refused with NVM_E_BUSY while a lease is held. */
 NVM_API int nvm_region_hold(nvm_regions *set, uint64_t rid, nvm_region_lease *out);
-/* Once, by any thread; *lease becomes zero.  NVM_E_INVALID: it is none that is held. */
+/* Lets a lease go, once, by any thread; *lease becomes zero.  NVM_E_INVALID: it is not held. */
 NVM_API int nvm_region_let_go(nvm_region_lease *lease);
 
 /* ---- transactions of one region ---- */
@@ -162,15 +162,15 @@ NVM_API int nvm_region_let_go(nvm_region_lease *lease);
  * taken. */
 enum nvm_region_mode {
   NVM_REGION_ADAPTIVE = 0,
-  NVM_REGION_REPLICA = 1,  /* REWBL: a region of at most 2048 bytes gets a replica, that of the region which was updated
-                             least recently where there are no more; its written bytes change in place, one fence.  It
-                             has it until it is changed in another way.  On ssd: as the others, one record */
+  NVM_REGION_REPLICA = 1,  /* REWBL: a region of at most 2048 bytes gets a replica; if there are no more, that of the
+                             region updated least recently. Written bytes change in place, one fence.  It keeps the
+                             replica until it is changed in another way.  On ssd: as the others, one record */
   NVM_REGION_COPY = 2,     /* COUL: the region moves, with its new bytes */
   NVM_REGION_CHECKED = 3,  /* CERL: a record with a checksum */
   NVM_REGION_MARKED = 4,   /* REDO: a record, then its mark */
-  NVM_REGION_ALTERNATE = 5 /* a region of at most 2048 bytes gets a second place; all of it goes to the one that is
-                              older, one fence, and nothing later.  It has it until it is changed in another way.  On
-                              ssd: as the others, one record */
+  NVM_REGION_ALTERNATE = 5 /* a region of at most 2048 bytes gets a second place; all of it goes to the older one, one
+                              fence, and nothing later.  It keeps it until it is changed in another way.  On ssd: as the
+                              others, one record */
 };
 
 /* Holds the region for this thread; its calls about it are part of the transaction, and reads see them.
@@ -188,13 +188,13 @@ NVM_API int nvm_region_commit_async(nvm_regions *set, uint64_t rid, uint64_t *po
 typedef struct nvm_region_group nvm_region_group;
 
 /* Holds `n` regions, in whatever order they are named, and returns the group; NULL.  NVM_E_NOT_FOUND names the first
- * that there is not.  Calls of this thread about regions of the group are part of it. */
+ * that does not exist.  Calls of this thread about regions of the group are part of it. */
 NVM_API nvm_region_group *nvm_region_group_begin(nvm_regions *set, const uint64_t *rids, size_t n);
 /* Adds a region.  NVM_E_BUSY: another thread holds it, and waiting might be for ever: abort, and begin with it among
  * the first.  NVM_E_TX_OPEN: it is in a transaction of this thread already. */
 NVM_API int nvm_region_group_join(nvm_region_group *group, uint64_t rid, unsigned mode);
 /* Makes a region, or takes away one that has joined, when the group commits; until then no other thread finds a new
- * one, and one that makes it as well waits (NVM_E_BUSY where that could be for ever). */
+ * one, and a thread that makes the same one waits (NVM_E_BUSY where that could be for ever). */
 NVM_API int nvm_region_group_create(nvm_region_group *group, uint64_t rid, uint64_t size);
 NVM_API int nvm_region_group_drop(nvm_region_group *group, uint64_t rid);
 /* Whatever commit returns, the group is over.  NVM_E_LOG_FULL, on ssd: it is more than half of the pool's log takes.
@@ -233,7 +233,7 @@ typedef struct nvm_region_statistics {
   uint64_t moved;          /* regions, to make a long run of scattered pages */
   uint64_t waits;          /* of writers, for a region that another transaction held */
   uint64_t waiting;        /* writers that wait now */
-  uint64_t fence_ps;       /* picoseconds of a fence; 0: nobody has asked (NVM_REGION_DECIDE_MEASURED) */
+  uint64_t fence_ps;       /* picoseconds of a fence; 0: not measured yet (NVM_REGION_DECIDE_MEASURED) */
   uint64_t line_ps;        /* ... of a line that is written back */
   uint64_t copied_line_ps; /* ... of one that is copied past the caches */
   uint64_t byte_ps;        /* ... of a byte of a checksum */

@@ -111,8 +111,8 @@ class region_changes {
                                   std::uint64_t bytes = ~std::uint64_t{0}) const {
     return detail::region_read(set_, rid, offset, bytes);
   }
-  // Of an update of several regions: one more, also a new one or one that goes.  A join that might wait for ever is
-  // false; return, and the body is called again with that region held.  May throw std::bad_alloc.
+  // For updates of several regions: one more region, a new one, or one that is dropped.  A join that might wait for
+  // ever gives false: return then, and the body is called again with that region held.  May throw std::bad_alloc.
   bool join(std::uint64_t rid, unsigned mode = NVM_REGION_ADAPTIVE) {
     const int joined = nvm_region_group_join(group_, rid, mode);
     if (joined != 0 && nvm_errno() == NVM_E_BUSY && held_ != nullptr) held_->push_back(rid);
@@ -125,7 +125,7 @@ class region_changes {
   bool drop(std::uint64_t rid) noexcept {
     return note(group_ != nullptr ? nvm_region_group_drop(group_, rid) : nvm_region_drop(set_, rid));
   }
-  // NVM_OK, or why the first call that failed has.
+  // NVM_OK, or the code of the first call that failed.
   int code() const noexcept { return code_; }
 
  private:
@@ -195,7 +195,7 @@ class regions {
   outcome write(std::uint64_t rid, std::uint64_t offset, std::string_view bytes) noexcept {
     return detail::region_done(nvm_region_write(handle_, rid, offset, bytes.data(), bytes.size()));
   }
-  // Where they went.
+  // The offset of the new bytes.
   region_answer<std::uint64_t> append(std::uint64_t rid, std::string_view bytes) noexcept {
     std::uint64_t where = 0;
     if (nvm_region_append(handle_, rid, bytes.data(), bytes.size(), &where) != 0) {
@@ -208,7 +208,7 @@ class regions {
   }
 
   // Calls body(region_changes&) and makes durable what it changed, all or nothing.  A body that returns false or an
-  // outcome that is false, or throws, changes nothing.  Of several regions: body may be called again (see
+  // outcome that is false, or throws, changes nothing.  With several regions body may be called again (see
   // region_changes::join()), so it should change nothing else.
   template <class Body>
   outcome update(std::initializer_list<std::uint64_t> rids, Body &&body) {
@@ -239,7 +239,7 @@ class regions {
     if (done > 0) return detail::refused(c.wanted);
     return detail::region_done(done);
   }
-  // The same of one region, logged in the way that `mode` says (enum nvm_region_mode).
+  // The same for one region, logged in the way that `mode` says (enum nvm_region_mode).
   template <class Body>
   outcome update(std::uint64_t rid, Body &&body, unsigned mode = NVM_REGION_ADAPTIVE) {
     detail::check_verdict<std::invoke_result_t<Body &, region_changes &>>();
@@ -286,7 +286,7 @@ class regions {
     if (c.thrown) std::rethrow_exception(c.thrown);
     return done < 0 ? outcome{nvm_errno()} : outcome{};
   }
-  // Until all that this thread has done and seen in the pool is durable (NVM_REGIONS_NO_WAIT).
+  // Waits until all that this thread has done and seen in the pool is durable (NVM_REGIONS_NO_WAIT).
   outcome wait() noexcept { return detail::region_done(nvm_regions_wait(handle_)); }
   region_answer<nvm_region_statistics> statistics() const noexcept {
     nvm_region_statistics s{};

@@ -41,8 +41,8 @@ typedef struct nvm_stm nvm_stm; /* the open barrier transaction of a thread */
 /* ---- running ----------------------------------------------------------------------------------------------------- */
 
 /* Runs body until it commits; with a transaction open in this thread already, as a savepoint (closed nesting).  `pool`
- * is the pool whose data may be written and where objects are allocated; the memory of others can be read only.  NULL:
- * volatile memory only, or inside another transaction the pool of that.
+ * is the pool whose data may be written and where objects are allocated; the memory of other pools can only be read.
+ * NULL: volatile memory only, or inside another transaction the pool of that.
  *
  * 0: committed, and durable (on ssd the call waits, also for data that was only read).  Any other value but one: rolled
  * back; it is what body returned, the code given to nvm_stm_cancel(), or -1 with nvm_errno() (a full pool, no memory,
@@ -160,8 +160,8 @@ NVM_API void nvm_stm_get_statistics(nvm_stm_statistics *out);
 
 /* ---- for run-times of languages ---------------------------------------------------------------------------------- */
 
-/* Reasons that a level's restart function is given.  It leaves the level's body, by longjmp or an exception, and must
- * not return.
+/* Reasons that a level's restart function is given.  That function leaves the level's body, by longjmp or an exception,
+ * and must not return.
  *
  * CONFLICT, RETRY: everything was rolled back.  In the frame of an inner level call nvm_stm_unwind(), which calls the
  * restart function of the level around; in the frame of the outermost one call nvm_stm_begin() again: it continues the

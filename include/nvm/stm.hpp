@@ -84,7 +84,7 @@ class tx {
     if (made == nullptr) cancel(nvm_errno());
     return made;
   }
-  // No destructor is called.
+  // Frees without calling a destructor.
   void free(void *p) {
     if (nvm_stm_free(handle_, p) != 0) cancel(nvm_errno());
   }
@@ -188,7 +188,7 @@ outcome atomic(NVM_POOL *pool, Body &&body) {
         }
       }
       if (!gone()) return nvm_stm_commit(handle) == 0 ? outcome{} : outcome{nvm_errno()};
-      // The body has swallowed what was to end it.
+      // The body has swallowed the exception that was to end it.
       nvm_stm_check(handle);
       return outcome{nvm_stm_code(handle)};
     } catch (const detail::level_left &left) {
@@ -199,7 +199,7 @@ outcome atomic(NVM_POOL *pool, Body &&body) {
         nvm_stm_rollback(handle);
         throw;
       }
-      if (nvm_stm_depth(handle) != 0) throw;  // of a body that had been cancelled
+      if (nvm_stm_depth(handle) != 0) throw;  // thrown by a body that had been cancelled
       // A body that goes on after it was rolled back: its exception never happened.
       if (nvm_stm_current() == nullptr) throw;
       if (depth > 1) nvm_stm_unwind(handle);

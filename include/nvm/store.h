@@ -16,12 +16,12 @@
  *
  * A store has to be attached before its objects are touched.  Pages of stores that no thread has attached cannot be
  * accessed, pages of stores that are attached read-only cannot be written: a stray pointer traps there (SIGSEGV) before
- * it reads or changes a byte.  Pages of a store become so when no transaction can still write to them, at the latest in
- * the first call about stores after that.  See docs/stores.md for what that is and what it is not.
+ * it reads or changes a byte.  Pages lose access when no transaction can still write to them, at the latest in the
+ * first call about stores after that.  docs/stores.md says what this protects from, and what it does not.
  *
  * Rights.  A store has an owner, a group and nine permission bits, which are asked as those of a file: attaching
  * read-only needs `r`, else `r` and `w`.  Names are the owner's, as in a folder with the sticky bit.  The ids are the
- * effective ones of the process; user 0 may everything.  What keeps other processes out is the mode of the pool's file.
+ * effective ones of the process; user 0 may do everything.  The mode of the pool's file keeps other processes out.
  *
  * Pointers from store to store.  A pointer stored in one store into another leads nowhere while that one is not
  * attached: name the object by its nvm_store_ref.  Checked builds refuse such pointers, and `holdfast check` finds
@@ -81,7 +81,7 @@ typedef struct nvm_store_info {
   uint32_t owner, group; /* as of a file */
   uint32_t mode;         /* permission bits */
   uint64_t created;      /* seconds since 1970 */
-  uint64_t pages;        /* that it has */
+  uint64_t pages;        /* pages that it has */
   uint64_t page_bytes;   /* of one */
   uint64_t clusters;     /* runs of pages */
   uint64_t objects;      /* committed */
@@ -120,12 +120,12 @@ enum nvm_store_flags {
   NVM_STORE_READ_ONLY = 1, /* its objects can be read, and nothing of it changes */
   NVM_STORE_CREATE = 2     /* made, with default options, if there is none of the name */
 };
-/* Attaches a store, in time that goes with its size: its clusters and their maps are read, objects are not.  A store
+/* Attaches a store, in time proportional to its size: its clusters and their maps are read, objects are not.  A store
  * that is attached in the same way already gives the same handle again.  NVM_E_NOT_FOUND; NVM_E_SYSTEM with errno
  * EACCES: the store's rights do not allow it; NVM_E_READ_ONLY: the pool is open read-only; NVM_E_BUSY: it is attached
  * in another way; NVM_E_CORRUPT names what is damaged. */
 NVM_API nvm_store *nvm_store_attach(NVM_POOL *pool, const char *name, unsigned flags);
-/* The last of as many calls as there were attaches gives the store up.  NVM_E_BUSY, and it stays attached: an open
+/* Gives the store up once it was called as often as nvm_store_attach().  NVM_E_BUSY, and it stays attached: an open
  * transaction has allocated or freed an object in it, or a key-value store in it is open (nvm/store_kv.h).  Pointers
  * into it lead nowhere from then on. */
 NVM_API int nvm_store_detach(nvm_store *store);
@@ -177,21 +177,22 @@ NVM_API void *nvm_store_at(NVM_POOL *pool, nvm_store_ref ref);
  * (docs/gc.md), are garbage.  Collections free it, a store at a time (HEAPO, section II-D).
  *
  * The program promises: a volatile pointer to an object is good until the transaction ends in which it was read, or
- * while the object is held; stores to objects are announced; what leads into a store from elsewhere, a nvm_store_ref
- * too, keeps nothing.  A store without a root is left alone.  Weak pointers keep objects here. */
+ * while the object is held; stores to objects are announced; pointers into a store from outside, and an nvm_store_ref,
+ * keep nothing.  A store without a root is left alone.  Weak pointers keep objects here. */
 enum nvm_store_collections {
   NVM_STORES_COLLECT_NOTHING = 1,
   /* Attached stores, in the thread that allocates, a fraction of a millisecond at a time: when a request makes a store
    * grow that has grown by half since its last collection, or finds no room (it fails; room comes with the next
-   * transactions).  It waits for no other transaction, and frees what none that was open can know. */
+   * transactions).  It waits for no other transaction, and frees only objects that no transaction which was open can
+   * know. */
   NVM_STORES_COLLECT_LOCALLY = 2,
-  /* Stores that nobody has attached and that were changed since their last collection, by a thread of the library, if
-   * the machine has time, in slices of less than a millisecond, with 2 % of a processor.  An attach ends it at once. */
+  /* Stores that are not attached and have changed since their last collection: by a thread of the library, if the
+   * machine has time, in slices of less than a millisecond, with 2 % of a processor.  An attach ends it at once. */
   NVM_STORES_COLLECT_DETACHED = 4
 };
 
 typedef struct nvm_store_gc_options {
-  uint32_t dry_run; /* 1: garbage is counted, nothing freed; a pool or store open read-only will do */
+  uint32_t dry_run; /* 1: garbage is counted, nothing freed; the pool or store may be open read-only */
   uint32_t reserved0;
   uint64_t reserved[3];
 } nvm_store_gc_options;
@@ -221,7 +222,7 @@ typedef struct nvm_collection_counts {
   uint64_t finished;    /* everything that was garbage has been freed */
   uint64_t interrupted; /* by an attach, a detach, or another call about the store */
   uint64_t given_up;    /* too much changed meanwhile, no memory, damage, or the pool failed */
-  uint64_t refused; /* an object of a type that nobody described can be reached: not tried again while it is attached */
+  uint64_t refused;     /* an object of an undescribed type can be reached: not tried again while it is attached */
   uint64_t garbage_objects, garbage_bytes;
   uint64_t freed_objects, freed_bytes;
   uint64_t slices;
