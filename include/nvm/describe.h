@@ -83,7 +83,7 @@ typedef void (*nvm_visitor)(const void *object, nvm_visit *visit);
 NVM_API void nvm_visit_field(nvm_visit *visit, const void *field, enum nvm_field_kind kind);
 /* Announces the visitor of a type; NVM_VISIT does so before main().  -1: NVM_E_INVALID, NVM_E_NO_MEMORY. */
 NVM_API int nvm_register_visitor(uint32_t type_id, nvm_visitor function);
-/* ---- undescribed types --------------------------------------------------------------------------------------- */
+/* ---- undescribed types ------------------------------------------------------------------------------------------- */
 
 /* Calls visit(type_id, objects, visitor_of, argument) for each type of committed objects whose pointers cannot be told,
  * by ascending id, until it returns non-zero; returns that value, which should be positive, since a failure gives -1.

@@ -670,8 +670,8 @@ typedef struct nvm_check_summary {
   uint64_t damaged_pages;
   uint64_t reclaimed_pages; /* of structures or of the log, left without owner by a crash; the next use frees them */
   /* Of a pool without findings whose objects lie in place (no pool of NVM_ENGINE_LOG), by the fields that its types
-   * describe: objects that the root does not lead to (nvm/gc.h), 0 also where it leads to types that nobody describes;
-   * pointers in reachable objects that lead into the pool and to no object, and those that lead elsewhere. */
+   * describe: objects that the root does not lead to (nvm/gc.h), 0 also where it leads to undescribed types; pointers
+   * in reachable objects that lead into the pool and to no object, and those that lead elsewhere. */
   uint64_t garbage_objects, stray_pointers, foreign_pointers;
   uint64_t reserved[1];
 } nvm_check_summary;

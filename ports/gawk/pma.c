@@ -2,8 +2,8 @@
  *
  * A transaction is open from pma_init() on; pma_commit() ends it and begins the next.  The stores of gawk into its heap
  * are logged by holdfast-cc.  A process that dies, by SIGKILL or by gawk's fatal(), leaves the heap as it was at the
- * last commit.  gawk does not free what only the dead process knew, its parse tree and temporary values; collect()
- * frees that at the next open.
+ * last commit.  gawk does not free objects that only the dead process knew, its parse tree and temporary values;
+ * collect() frees them at the next open.
  */
 #define _GNU_SOURCE /* SEEK_DATA */
 #include <config.h>
@@ -24,8 +24,8 @@
 const char pma_version[] = "(Holdfast)";
 int pma_errno;
 
-/* What the pool's root is.  Objects of the heap point to tables and functions of the program, which -fnvm-statics puts
- * right in another process and in another build; another version of gawk may lay objects out in another way. */
+/* The pool's root.  Objects of the heap point to tables and functions of the program, which -fnvm-statics puts right in
+ * another process and in another build; another version of gawk may lay objects out in another way. */
 struct root {
   char version[32];
   void* gawks;
@@ -35,7 +35,7 @@ static NVM_POOL* heap;
 static struct root* root;
 static unsigned long records_per_commit = 1, records;
 
-/* Frees what only the dead process knew.  gawk does not describe its types: every word may be a pointer. */
+/* Frees objects that only the dead process knew.  gawk does not describe its types: every word may be a pointer. */
 static int collect(void) {
   nvm_gc_options options = {0};
   options.conservative = 1;
@@ -45,7 +45,7 @@ static int collect(void) {
 
 /* ---- open -------------------------------------------------------------------------------------------------------- */
 
-/* A file that gawk's manual tells one to make: nothing but zeros, mostly holes. */
+/* Whether a file is as gawk's manual tells one to make it: nothing but zeros, mostly holes. */
 static int is_blank(const char* file) {
   char bytes[1 << 16];
   ssize_t count = 0;

@@ -19,7 +19,7 @@ void* pma_calloc(size_t count, size_t size);
 void* pma_realloc(void* p, size_t size);
 void pma_free(void* p);
 
-/* As gawk's ezalloc, for what ends with the process: never durable, so never logged. */
+/* As gawk's ezalloc, for memory that ends with the process: never durable, so never logged. */
 #define pma_scratch(var, type, size, where) ((void)((var) = (type)pma_scratch_alloc(size)))
 void* pma_scratch_alloc(size_t size);
 
@@ -30,8 +30,8 @@ void* pma_get_root(void);
 pid_t pma_fork(const char* command);
 extern const char* pma_command;
 
-/* What has been stored since the last commit becomes durable, all at once: every GAWK_PERSIST_RECORDS calls (default:
- * every call), or now. */
+/* Makes all stores since the last commit durable at once: in every GAWK_PERSIST_RECORDS-th call (default: in every
+ * call), or now. */
 void pma_commit(void);
 void pma_commit_now(void);
 

@@ -3,9 +3,9 @@
  *   holdfast-lua [--capacity BYTES] [--log BYTES] POOL [-e CHUNK | SCRIPT [ARGUMENT]...]
  *
  * Without a chunk or a script it reads statements from its input, as `lua` does.  Each statement, chunk or script is a
- * transaction: one that fails leaves everything as it was, and a process that is killed what the last one has left.
- * holdfast.commit() ends a transaction in the middle of a script, and begins the next.  What is printed leaves after
- * the commit.
+ * transaction: one that fails leaves everything as it was, and a process that is killed leaves what the last
+ * transaction has left.  holdfast.commit() ends a transaction in the middle of a script, and begins the next.  Output
+ * leaves after the commit.
  *
  * Objects hold addresses of functions and tables of the program; it is compiled with -fnvm-statics, so that they are
  * right in the next process, and in the next build.  Exit codes: 0, 1 Lua has an error, 2 wrong use, or the pool cannot
@@ -62,7 +62,7 @@ static void* memory(void* unused, void* old, size_t old_bytes, size_t bytes) {
   return NULL;
 }
 
-/* ---- what only the dead process knew ----------------------------------------------------------------------------- */
+/* ---- objects that only the dead process knew --------------------------------------------------------------------- */
 
 /* A file that was open is closed now. */
 static void forget_file(Udata* u) {
@@ -106,7 +106,7 @@ static void begin(void) {
   if (nvm_tx_begin(pool) != 0) give_up(3, "begin", nvm_errormsg());
 }
 
-/* Of a statement that is done.  A transaction that cannot be kept is undone. */
+/* Commits a statement that is done.  A transaction that cannot be kept is undone. */
 static int keep(void) {
   if (nvm_tx_commit(pool) == 0) {
     begin();
@@ -224,7 +224,7 @@ static int with_traceback(lua_State* l) {
   return 1;
 }
 
-/* The message at the top of the stack, which undo() takes away. */
+/* Prints the message at the top of the stack, which undo() takes away. */
 static void print_error(void) {
   fflush(stdout);
   fprintf(stderr, "holdfast-lua: %s\n", lua_tostring(L, -1));
@@ -308,7 +308,7 @@ static int read_line(struct lines* all, const char* prompt) {
   return 1;
 }
 
-/* As an expression, or as a statement; 0: more lines have to follow. */
+/* Loads lines as an expression, or as a statement; 0: more lines have to follow. */
 static int load_lines(const struct lines* all, int* status) {
   const char* expression = lua_pushfstring(L, "return %s", all->text[0] == '=' ? all->text + 1 : all->text);
   *status = luaL_loadbuffer(L, expression, strlen(expression), "=stdin");
@@ -356,14 +356,14 @@ int main(int argc, char** argv) {
   const int is_chunk = i < argc && strcmp(argv[i], "-e") == 0;
   if (is_chunk && i + 2 != argc) give_up(2, "usage: holdfast-lua", usage);
   if (options.capacity != 0 && options.capacity < (uint64_t)64 << 20) options.size = options.capacity;
-  /* What a statement prints leaves when it has committed, or earlier if it is more than this. */
+  /* Output of a statement leaves when it has committed, or earlier if it is more than this. */
   static char printed[1 << 20];
   (void)setvbuf(stdout, printed, _IOFBF, sizeof printed);
   open_state(path, &options);
   const int good = is_chunk   ? run_text(argv[i + 1], "=(command line)")
                    : i < argc ? run_script(argv + i, argc - i)
                               : read_statements();
-  /* A transaction that has changed nothing is open still. */
+  /* A transaction that has changed nothing is still open. */
   need(nvm_tx_abort(pool) == 0, "end");
   need(nvm_pool_close(pool) == 0, "close");
   return good ? EXIT_SUCCESS : EXIT_FAILURE;

@@ -21,7 +21,7 @@ void do_item_link_q(item* it);
 struct pool_root {
   uint64_t magic;
   uint64_t opens;
-  uint64_t started; /* what item times count from */
+  uint64_t started; /* the moment that item times count from */
   uint64_t oldest_live, oldest_cas;
   char* pages;
   uint64_t page_bytes; /* of all pages */
@@ -79,7 +79,7 @@ struct reading {
   char line[1200];
   char* checked; /* the last key that was handed out */
 };
-/* What is not a setting is told as it is now. */
+/* A value that is not a setting is told as it is now. */
 static const char* now_of(const char* key, char* room, size_t bytes) {
   const uint64_t now = (uint64_t)time(NULL);
   const uint64_t told = now > root->started + 1 ? now - 1 : root->started + 1;
@@ -302,7 +302,7 @@ void pool_free_table(void* table) {
   root->old_table = NULL;
 }
 
-/* ---- what is volatile ---- */
+/* ---- volatile parts ---- */
 
 /* Which chunks of the pages belong to items: a bit for each 64 bytes, less than any chunk has; and the class of each
  * page. */
@@ -377,7 +377,7 @@ static void take_table(void) {
   }
 }
 
-/* A page without items is anybody's; in others the chunks that are no item's are free. */
+/* A page without items is free for any class; in others the chunks that are no item's are free. */
 static void take_page(char* page, unsigned int id) {
   if (id == 0) {
     memset(page, 0, sizeof(item));

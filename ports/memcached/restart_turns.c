@@ -1,8 +1,8 @@
 /* Transactions of memcached's threads, and the item locks that they keep until these are committed.
  *
- * A section is what memcached does under an item lock.  Where it has changed nothing of the pool its lock is let go at
- * its end, as it always was.  Else the lock is kept: whoever wants it waits until the change is durable.  So no thread
- * sees, or changes again, what a crash would take back.
+ * A section is the work of memcached under an item lock.  If it has changed nothing of the pool, its lock is let go at
+ * its end, as without a pool.  Otherwise the lock is kept: a thread that wants it waits until the change is durable.
+ * So no thread sees, or changes again, what a crash would take back.
  *
  * A thread never waits for an item lock while it keeps others: it commits first.  Between two sections each key is as a
  * whole command has left it, so a commit there is as good as one before the reply.  Chunks that are freed go back to
@@ -107,8 +107,8 @@ void pool_turn_now_and_then(void) {
   if (++turn.turns % 64 == 0) pool_turn();
 }
 
-/* In the transaction that has freed the chunk: what was in it is kept for a crash.  So eviction in a full pool needs no
- * commit of its own. */
+/* Takes the chunk back in the transaction that has freed it: its old content is kept for a crash.  So eviction in a
+ * full pool needs no commit of its own. */
 static item* taken_back(unsigned int id) {
   for (size_t i = turn.freed_count, looked = 0; i-- > 0 && looked < 16; ++looked) {
     item* it = turn.freed[i].chunk;

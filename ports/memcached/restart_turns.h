@@ -1,4 +1,4 @@
-/* What the two files of the pool share. */
+/* Declarations that the two files of the pool share. */
 #ifndef RESTART_TURNS_H
 #define RESTART_TURNS_H
 

@@ -4,7 +4,7 @@
  * dictionaries), which -fnvm-statics puts right in another process and in another build; another version of Redis may
  * lay objects out in another way, and is refused.
  *
- * A process that dies leaves what its connections and its temporary values were; that is freed at the next start,
+ * A process that dies leaves the objects of its connections and its temporary values; they are freed at the next start,
  * conservatively: every word of Redis may be a pointer. */
 #include "server.h" /* first: it says what system headers declare */
 
@@ -108,7 +108,7 @@ static void refuse_what_cannot_be(void) {
   if (server.sentinel_mode) give_up("configuration", "a sentinel has no databases");
 }
 
-/* Of the databases as they are now. */
+/* Keeps the roots of the databases as they are now. */
 static void keep_roots(void) {
   for (int i = 0; i < server.dbnum; i++) {
     struct pool_database* d = &root->database[i];

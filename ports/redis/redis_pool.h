@@ -1,7 +1,7 @@
 /* Redis' data sets in a Holdfast pool.  REDIS_POOL names it; without that Redis is as it was.
  *
- * What Redis allocates after it has started is durable, but for what ends with a connection.  A transaction is open
- * always; it ends once a turn of the event loop, before replies leave. */
+ * Memory that Redis allocates after it has started is durable, except memory that ends with a connection.  A
+ * transaction is always open; it ends once a turn of the event loop, before replies leave. */
 #ifndef REDIS_POOL_H
 #define REDIS_POOL_H
 
@@ -15,15 +15,16 @@ int pool_is_on(void);
 void pool_seed(uint8_t* seed);
 /* In place of loadDataFromDisk(): the databases are those of the pool; a new one gets what Redis' own files have. */
 void pool_attach(void);
-/* Commits; the process ends where that fails, and no reply has left. */
+/* Commits; if that fails, the process ends, and no reply has left. */
 void pool_turn(void);
-/* Other clients may get replies while it runs: what came before is committed. */
+/* Called before a script, while which other clients may get replies: commits earlier changes. */
 void pool_before_script(void);
 /* While a new pool gets its first contents these come in transactions of bounded size. */
 void pool_loads(void);
-/* A value that becomes part of a database, which gets a reference to it: itself, or a durable copy with none. */
+/* For a value that becomes part of a database, which gets a reference to it: the value itself, or a durable copy
+ * without a reference. */
 struct redisObject* pool_value(struct redisObject* value);
-/* The same of an argument of the client, which has the reference. */
+/* The same for an argument, to which the client has the reference. */
 struct redisObject* pool_argument(struct redisObject* argument);
 /* bioCreateLazyFreeJob(), or at once. */
 void pool_lazy_free(void (*job)(void* arguments[]), int count, ...);

@@ -16,7 +16,7 @@ struct open_engine {
   NVM_POOL* pool;
   void* engine;
   pthread_t owner; /* of the transaction, where one is open */
-  unsigned calls;  /* that are under way, one inside the other */
+  unsigned calls;  /* calls that are under way, one inside the other */
   int is_open;
   int is_begun; /* by unqlite_begin(): the transaction does not end with the call */
   int is_manual;

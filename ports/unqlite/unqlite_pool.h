@@ -2,7 +2,7 @@
  *
  * The engine's structure is the root, its records and buckets are objects.  Each call is a transaction that is durable
  * on return; between unqlite_begin() and unqlite_commit() all calls are one, and unqlite_rollback() takes them back.  A
- * script (unqlite_vm_exec()) is one.  With auto-commit disabled calls wait for unqlite_commit(). */
+ * script (unqlite_vm_exec()) is one transaction.  With auto-commit disabled changes wait for unqlite_commit(). */
 #ifndef UNQLITE_POOL_H
 #define UNQLITE_POOL_H
 
@@ -25,7 +25,7 @@ int unqlite_pool_commit(void* engine);
 int unqlite_pool_rollback(void* engine);
 int unqlite_pool_manual(void* engine);
 
-/* The engine's memory: where the engine is. */
+/* Memory of the engine: it lies where the engine is. */
 void* unqlite_pool_alloc(void* backend, unsigned bytes);
 #define MemHashAlloc(BACKEND, N) \
   (nvm_is_durable(BACKEND) ? unqlite_pool_alloc(BACKEND, N) : SyMemBackendAlloc(BACKEND, N))

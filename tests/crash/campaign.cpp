@@ -21,8 +21,8 @@ namespace {
 using namespace nvm::tests;
 using nvm::explore::model;
 
-// What is crashed: transactions of announced stores, barrier transactions, key-value stores, the log-structured heap,
-// lock-free structures.
+// The parts that are crashed: transactions of announced stores, barrier transactions, key-value stores, the
+// log-structured heap, lock-free structures.
 enum class part { stores_announced, barriers, key_value, logheap, lockfree };
 
 struct tally {
@@ -85,7 +85,7 @@ nvm::explore::options options_of(const tally& t, std::uint64_t round) {
   return o;
 }
 
-// Of the time: crashes on ssd leave fewer different states, and those on eADR hardly any besides prefixes.
+// Share of the time: crashes on ssd leave fewer different states, and those on eADR hardly any besides prefixes.
 double share_of(model m) { return m == model::ssd ? 2 : m == model::eadr ? 1 : 4; }
 
 // Progress, to stderr.
@@ -159,7 +159,7 @@ int main(int count, char** arguments) {
   const auto elapsed = [&] { return std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count(); };
   double told = 0;
   for (double left = minutes * 60; left > 0; left = minutes * 60 - elapsed()) {
-    // What has had least, of its share.
+    // The tally that has had least of its share.
     tally& t = *std::min_element(tallies.begin(), tallies.end(), [](const tally& a, const tally& b) {
       return a.seconds / share_of(a.of) < b.seconds / share_of(b.of);
     });

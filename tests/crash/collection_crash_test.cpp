@@ -1,5 +1,5 @@
-// Collections of stores: a crash at any point of one, and beside transactions, leaves a part of the garbage and loses
-// nothing else.  And the bugs that this must find are found.
+// Collections of stores: a crash at any point of one, also beside transactions, leaves a part of the garbage and loses
+// nothing else; planted bugs are found.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -59,7 +59,7 @@ void a_store_is_collected(store_player& p) {
   expect(c.go_on() == state::done, "it is done");
   expect(c.freed == garbage, "all garbage is freed");
   c.forget();
-  // What it was has another use.
+  // Its place has another use.
   p.one(1, 30, 0x77, 0);
   p.one(1, 300, 0x78, 1);
   p.trim(1);
@@ -90,7 +90,7 @@ void a_root_comes_back(store_player& p) {
   p.one(1, 40, 0x79, 0);
 }
 
-// Was open before the collection, and after it links what it alone knows.
+// The transaction was open before the collection, and after it links an object that it alone knows.
 void an_open_transaction_knows_garbage(store_player& p) {
   make(p);
   std::set<std::uint64_t> garbage;
@@ -182,7 +182,7 @@ void another_process_goes_on(store_player& p) {
   p.one(1, 300, 0x5A, 1);
 }
 
-// Its marks are of before somebody attached the store, and linked what was garbage.
+// The collection's marks are older than an attach that has linked garbage again.
 void a_store_is_attached_meanwhile(store_player& p) {
   make(p);
   std::set<std::uint64_t> garbage;
@@ -252,7 +252,7 @@ TEST_P(collection_crash, leaves_a_part_of_the_garbage) {
 }
 INSTANTIATE_TEST_SUITE_P(stories, collection_crash, testing::ValuesIn(all_cases()), name_of_case);
 
-// A collection has no fence of its own: those of the transactions that free are what it stands on.
+// A collection has no fence of its own: it relies on those of the transactions that free.
 TEST(collection_edges, of_the_transactions_that_free_are_necessary) {
   auto o = store_options(model::torn8);
   o.print_violations = false;

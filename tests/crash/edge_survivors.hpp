@@ -1,4 +1,5 @@
-// What tests of edges ask of a score: each place is shown necessary or waived, and each of the sources was met.
+// Tests of edges expect of a score that each place is shown necessary or waived, and that each place of the sources was
+// met.
 #pragma once
 
 #include <gtest/gtest.h>

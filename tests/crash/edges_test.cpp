@@ -1,5 +1,5 @@
-// Each fence, sync and flush of the protocols is necessary: without it some scenario fails.  And no label of the
-// sources is unknown here.
+// Each fence, sync and flush of the protocols is necessary: without it some scenario fails.  Each label of the sources
+// is known here.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -151,7 +151,7 @@ std::vector<subject> subjects_on(model m) {
       all.push_back(subject_of(named("committers are killed"), kind));
     }
     all.push_back(subject_of(named("who gives pages back is killed"), kind_of_medium::direct));
-    // What these engines do is the same in every story: few are needed.
+    // The work of these engines is the same in every story: few are needed.
     for (const char* story : {"a slot is logged, freed and reused", "fresh memory is published", "a savepoint aborts",
                               "the log overflows", "a lane changes threads", "an abort is another thread's past"}) {
       for (const auto& kind : kinds_that([](const auto& k) { return is_plain_on_memory(k) && is_mnemosyne(k); })) {
@@ -207,7 +207,7 @@ explore::two_crashes a_log_is_torn() {
   return s;
 }
 
-// What a recovery that crashes leaves torn, the next one must put right: recover/E3.
+// Words that a crashed recovery leaves torn must be put right by the next one: recover/E3.
 explore::two_crashes a_recovery_is_torn() {
   explore::two_crashes s;
   const auto crashed =
@@ -320,7 +320,7 @@ TEST(edges, are_killed_but_for_one_in_fifty) {
   EXPECT_GE(static_cast<double>(killed), 0.98 * static_cast<double>(all));
 }
 
-// What the next process sees of one that was killed stays, wherever the power is cut after that.
+// Bytes that the next process sees of one that was killed stay, wherever the power is cut after that.
 struct killed_process {
   scenario story;
   kind_of_medium kind;

@@ -147,7 +147,7 @@ inline constexpr kind_of_medium kind_of_medium::mnemosyne_undo_plain{
     .validation = log::validation::commit_mark,
     .part = {.stories = kind_rows::on_memory, .sequences = {explore::model::torn8}}};
 
-// What the engines below do under each model is tried without barriers, so that one model is enough for most;
+// The engines below are tried under each model without barriers, so that one model is enough for most kinds with them;
 // ./dev explore tries all models with barriers, too.
 inline constexpr kind_of_medium kind_of_medium::stm_direct = kind_rows::with_barriers(
     direct, "stm_undo", {.stories = kind_rows::on_memory, .missed_by_label = true, .schedules = true, .turns = 1});
@@ -180,7 +180,7 @@ inline constexpr kind_of_medium all_kinds[] = {kind_of_medium::direct,
                                                kind_of_medium::stm_redo_by_mark,
                                                kind_of_medium::stm_mnemosyne,
                                                kind_of_medium::stm_mnemosyne_undo};
-// Those that are as wanted, in this order.
+// The kinds that are as wanted, in this order.
 template <class Wanted>
 [[nodiscard]] std::vector<kind_of_medium> kinds_that(Wanted&& are_wanted) {
   std::vector<kind_of_medium> found;
@@ -191,7 +191,7 @@ template <class Wanted>
 [[nodiscard]] constexpr bool is_stm(const kind_of_medium& kind) noexcept {
   return kind.with != kind_of_medium::barriers::none;
 }
-// What is below.
+// The kind below.
 [[nodiscard]] constexpr kind_of_medium plain(kind_of_medium kind) noexcept {
   kind.with = kind_of_medium::barriers::none;
   return kind;
@@ -260,10 +260,10 @@ class ground {
   [[nodiscard]] virtual std::uint64_t stalls() const noexcept = 0;
 };
 
-// What a process does that opens the image: recovery, then a heap; nullptr with last_message().
+// Opens the image as a process does: recovery, then a heap; nullptr with last_message().
 [[nodiscard]] std::unique_ptr<ground> open_ground(explore::machine& m, kind_of_medium kind);
-// What of the image a process that opens it would have to recover, or what a check of it would find; empty: nothing.
-// close() promises that.
+// What a process that opens the image would have to recover, or what a check would find; empty, as close() promises:
+// nothing.
 [[nodiscard]] std::string unrest_in(explore::machine& m, kind_of_medium kind);
 // The pure part of that: recovery alone, for the explorer.
 [[nodiscard]] status recover_image(explore::machine& m, kind_of_medium kind);

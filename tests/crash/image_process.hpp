@@ -1,4 +1,5 @@
-// What a process on ssd has besides the heap, on the machine's image as its file: its view of it, and the log's medium.
+// The parts of a process on ssd besides the heap: its view of the file, which is the machine's image, and the log's
+// medium.
 #pragma once
 
 #include <sys/mman.h>

@@ -14,7 +14,7 @@
 #include "space/space.hpp"
 
 namespace {
-// What the library takes for chance, so that a run can be repeated.
+// The random numbers of the library, so that a run can be repeated.
 std::mt19937_64 chance;
 // Pools of stores have regions.
 [[maybe_unused]] const bool have_regions = [] {
@@ -288,7 +288,7 @@ void kv_player::close() {
 }
 void kv_player::reopen() {
   pool_.reset();
-  // What it finishes, if anything, is no operation: the stores stay as they are.
+  // A drop that it finishes is no operation: the stores stay as they are.
   start();
 }
 

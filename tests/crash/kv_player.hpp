@@ -87,8 +87,8 @@ using kv_steps = std::function<void(kv_player&)>;
 
 [[nodiscard]] explore::subject kv_subject_from(kind_of_medium kind, std::string name, kv_steps steps,
                                                std::vector<std::byte> image, kv_home where = kv_home::pool);
-// What a process leaves that does this to a new pool and closes it.  From here on what the library takes for chance,
-// seeds of hash tables among it, is made from `seed`.
+// The image that a process leaves which does this to a new pool and closes it.  From here on the library's random
+// numbers, seeds of hash tables among them, are made from `seed`.
 [[nodiscard]] std::vector<std::byte> kv_image_after(kind_of_medium kind, const crash_shape& shape,
                                                     const kv_steps& steps, std::uint64_t seed = 1,
                                                     kv_home where = kv_home::pool);

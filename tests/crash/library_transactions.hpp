@@ -1,4 +1,4 @@
-// What the library itself stores by transactions, each durable when it returns: whole words, and type maps.
+// Stores of the library itself by transactions, each durable when it returns: whole words, and type maps.
 #pragma once
 
 #include <memory>

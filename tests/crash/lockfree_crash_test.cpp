@@ -1,5 +1,5 @@
-// Lock-free structures survive a crash at any point, on each medium and under each model of it: what was done is there,
-// nothing is allocated that nothing leads to, and they can be worked on.
+// Lock-free structures survive a crash at any point, on each medium and under each model of it: completed operations
+// are there, everything that is allocated is linked, and the structures can be worked on.
 #include <gtest/gtest.h>
 
 #include <cstdio>

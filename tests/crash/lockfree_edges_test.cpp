@@ -1,5 +1,5 @@
 // Each fence and flush of the lock-free structures, and of the pages that they get, is necessary: without it some story
-// fails.  And none of the sources is unknown here.
+// fails.  Each one of the sources is known here.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -107,7 +107,7 @@ TEST(lockfree_edges, of_recovery_that_takes_nodes_out_of_levels_is_necessary) {
   EXPECT_TRUE(explore::explore(s, o, explore::without(edge{"lockfree/E24"})).finds_violation());
 }
 
-// What is wrong without it shows when the pool goes on to be used after the crash, and seldom.
+// The fault without it shows seldom, and only when the pool goes on to be used after the crash.
 TEST(lockfree_edges, of_marks_from_above_is_necessary) {
   options o = lockfree_options(model::torn8, {});
   o.after_every = 1;
@@ -117,7 +117,7 @@ TEST(lockfree_edges, of_marks_from_above_is_necessary) {
   EXPECT_TRUE(explore::explore(s, o, explore::without(edge{"lockfree/E22"})).finds_violation());
 }
 
-// Recovery would not look for it, where nothing was allocated.
+// Without its mark recovery would not look for it, where nothing was allocated.
 TEST(lockfree_edges, of_a_leaf_that_leaves_a_tree_without_its_mark_are_found) {
   options o = lockfree_options(model::torn8, {});
   o.print_violations = false;
@@ -128,7 +128,7 @@ TEST(lockfree_edges, of_a_leaf_that_leaves_a_tree_without_its_mark_are_found) {
   EXPECT_TRUE(found);
 }
 
-// Recovery would count it: it is linked still, and nothing leads recovery there, where no area is active for another
+// Recovery would count it: it is still linked, and recovery does not look there, where no area is active for another
 // reason.
 TEST(lockfree_edges, of_a_deletion_that_recovery_does_not_know_of_are_found) {
   options o = lockfree_options(model::x86, {});
@@ -142,7 +142,7 @@ TEST(lockfree_edges, of_a_deletion_that_recovery_does_not_know_of_are_found) {
   }
 }
 
-// Its next node would be in pages that are somebody else's.
+// Its next node would be in pages that have another owner.
 TEST(lockfree_edges, of_an_extent_that_goes_under_its_thread_are_found) {
   options o = lockfree_options(model::x86, {});
   o.print_violations = false;

@@ -1,7 +1,7 @@
 // Player of stories about lock-free structures: opens the pool on the machine's image and calls them; each call is an
 // operation of the explorer, and what it has to leave goes into a history.
 //
-// Durable on return, but
+// Calls are durable on return, except
 //   - with the link cache: when somebody depends on the key, or after settle(). Each key by itself has a prefix of its
 //     operations then, with everything that was reported of it in it;
 //   - on ssd: after wait().
@@ -19,7 +19,7 @@
 
 namespace nvm::tests {
 
-// What the operations so far have to leave: the state after each of them, of everything and of each key by itself.
+// The states that the operations so far may leave: after each of them, of everything and of each key by itself.
 class lockfree_history {
  public:
   void clear();

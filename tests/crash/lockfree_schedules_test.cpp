@@ -1,6 +1,6 @@
 // Lock-free structures, several threads at once: every schedule with few preemptions between their atomic accesses, and
-// the crashes of each.  What a crash leaves must come from some order of the operations that fits what each of them has
-// said (durable linearizability); nothing may have leaked, and it can be worked on.
+// the crashes of each.  The state after a crash must come from some order of the operations that fits their results
+// (durable linearizability); nothing may have leaked, and the structures can be worked on.
 //
 // With the link cache each key by itself has such an order, of which the last operation that returned may be missing.
 #include <gtest/gtest.h>
@@ -340,7 +340,8 @@ TEST_P(lockfree_schedules, in_which_a_reader_does_not_look_into_the_link_cache_a
   EXPECT_TRUE(finds(plant::no_dependence, GetParam(), {{{remove, 30}}, {{get, 30}}}));
 }
 
-// Who unlinks above what another retires waits for that, or a crash finds a level that leads to a node that is free.
+// A thread that unlinks above a node which another retires waits for that, or a crash finds a level that leads to a
+// free node.
 TEST(lockfree_schedules_of_levels, in_which_nobody_waits_for_what_another_retires_are_found) {
   const ground g{"skip_list", shape_of_structure::words_skip, false};
   // The node of key 20 has two levels, with different nodes before it, and waits for two generations of two nodes each.

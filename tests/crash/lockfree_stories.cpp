@@ -160,7 +160,7 @@ void one_is_dropped(player& p) {
   p.remove("next", 1);
 }
 
-// What a structure had is at the disposal of the next.
+// Pages of a dropped structure are used by the next.
 void dropped_again_and_again(player& p) {
   for (std::uint64_t round = 0; round < 12; ++round) {
     p.on_machine().explore_from_here();
@@ -443,7 +443,7 @@ void is_killed_dropping(player& p) {
   }
 }
 
-// Whoever asks for the directory first makes it durable for all.
+// The thread that asks for the directory first makes it durable for all.
 void one_makes_the_directory(player& p) {
   p.on(1);
   p.need_directory();

@@ -25,7 +25,7 @@ using player = lockfree_player;
 const lockfree_variant on_direct{.name = "volatile_links", .volatile_links = true};
 const lockfree_variant on_image{.name = "volatile_links_on_ssd", .image = true, .volatile_links = true};
 
-// What is told of all structures, and means something here.
+// The stories of all structures that mean something here.
 const std::set<std::string_view> shared_stories{"the first structure",
                                                 "a list lives",
                                                 "a hash table lives",
@@ -69,7 +69,7 @@ void places_change_hands(player& p) {
     p.remove("hash", 7);
   }
 }
-// A process dies, and what it has left in caches is gone with the next one.
+// A process dies, and the words that it has left in caches are lost with the next one.
 void dies_again_and_again(player& p) {
   p.create("list", words_list);
   for (std::uint64_t key = 1; key <= 4; ++key) p.insert("list", key, key);

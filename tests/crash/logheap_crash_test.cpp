@@ -1,5 +1,5 @@
-// The log-structured heap survives a crash at any point: what was committed is there, all of each transaction or
-// nothing, whatever was being cleaned, recovered, closed or loaded; and bugs planted in it are found.
+// The log-structured heap survives a crash at any point: each committed transaction is there as a whole, others not at
+// all, whatever was being cleaned, recovered, closed or loaded; planted bugs are found.
 #include <gtest/gtest.h>
 
 #include <cctype>

@@ -1,5 +1,5 @@
-// Each fence and flush of the log-structured heap is necessary: without it some story fails.  And none of the sources
-// is unknown here.
+// Each fence and flush of the log-structured heap is necessary: without it some story fails.  Each one of the sources
+// is known here.
 #include <gtest/gtest.h>
 
 #include <cstdio>

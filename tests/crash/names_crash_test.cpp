@@ -1,6 +1,6 @@
-// Names of stores survive a crash at any point of what makes, finds another place for, drops and tidies them, recovery
-// crashed too, over each engine, medium and model: each recovered pool has the names and the dying stores of before or
-// after the transaction that was cut, its catalogue and trie are whole, and every object is one of their nodes.
+// Names of stores survive a crash at any point while they are made, moved, dropped or tidied, recovery crashed too,
+// over each engine, medium and model: each recovered pool has the names and the dying stores of before or after the
+// transaction that was cut, its catalogue and trie are whole, and every object is one of their nodes.
 //
 // Method: transactions of the C interface's pool on the explorer's memory, as the library runs its own; the oracle
 // reads the image by the trie's full check, and compares with the objects that the page map and the extents have.

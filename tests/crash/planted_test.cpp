@@ -1,4 +1,4 @@
-// Bugs planted in the code are found, and the same traces without them are clean: the explorer can see what it is for.
+// Bugs planted in the code are found, and the same traces without them are clean: the explorer can see such bugs.
 #include <gtest/gtest.h>
 
 #include <cstring>

@@ -19,7 +19,7 @@ namespace {
 constexpr unsigned opening_thread = 100;
 constexpr std::uint64_t end_of_close = 0xC105ED;  // what the operation says of itself
 
-// What a scenario cannot go on without.
+// Stops the program unless `good`: a scenario cannot go on without.
 void must(bool good, const char* what) {
   if (good) return;
   std::fprintf(stderr, "scenario: %s failed: %s\n", what, last_message());

@@ -1,6 +1,6 @@
 // Reference counts survive a crash at any point of commits, of the transactions that apply their records, and of those
-// that free what has died: afterwards the graph is one that was committed, counts are what its pointers say, and
-// nothing is left that nothing refers to.
+// that free dead objects: afterwards the graph is one that was committed, counts are those of its pointers, and every
+// object that is left is referred to.
 //
 // Method: the C interface on a pool of the explorer, which each process opens as nvm_pool_open() does; the oracle reads
 // the image with code of its own.
@@ -535,8 +535,8 @@ TEST(references_crash, the_activation_record_is_flushed_and_fenced_before_the_co
   EXPECT_TRUE(finds(s, kind, model::x86, explore::without_flush(met->text())));
 }
 
-// Whether an object is still there that was unlinked while a transaction is open that was when that happened, and
-// whether it goes when that ends.
+// Whether an object that was unlinked stays while a transaction is open that was open at that moment, and whether it
+// goes when that ends.
 void leave_under_a_transaction(kind_of_medium kind, bool& stays, bool& goes) {
   know_types();
   const std::vector<std::byte> image = counted_image(kind, 4);
@@ -582,7 +582,7 @@ TEST(references_crash, an_object_outlives_the_transactions_that_may_know_it) {
   EXPECT_FALSE(stays) << "the planted bug frees it under the other transaction";
 }
 
-// Whether an object is still there that a transaction has linked which was open when it was unlinked.
+// Whether an unlinked object stays that a transaction has linked again which was open when it was unlinked.
 bool stays_where_another_has_linked_it(kind_of_medium kind) {
   know_types();
   const std::vector<std::byte> image = counted_image(kind, 4);

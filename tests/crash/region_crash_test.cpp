@@ -1,5 +1,5 @@
-// Regions survive a crash at any point, on each medium and under each model of it: what was done is there all or not at
-// all, no page is nobody's, and they can be worked on.
+// Regions survive a crash at any point, on each medium and under each model of it: each change is there as a whole or
+// not at all, every page has an owner, and regions can be worked on.
 #include <gtest/gtest.h>
 
 #include <cstdio>

@@ -1,5 +1,5 @@
-// Each fence and flush of regions, and of the runs that they get, is necessary: without it some story fails.  And none
-// of the sources is unknown here.
+// Each fence and flush of regions, and of the runs that they get, is necessary: without it some story fails.  Each one
+// of the sources is known here.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -107,7 +107,7 @@ region::statistics play(const region_story& s) {
   return p.statistics();  // of its last process
 }
 
-// Else they would prove nothing.
+// Otherwise the stories would prove nothing.
 TEST(region_stories, use_every_technique_and_move_for_levelling) {
   region::statistics sum;
   for (const region_story& s : region_stories()) {

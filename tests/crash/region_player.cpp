@@ -29,7 +29,7 @@ void must(bool good, const char* what) {
   std::abort();
 }
 
-// What a call leaves; false: it is refused.
+// The model after a call; false: the call is refused.
 bool model_of(const region_call& c, region_player::set_model& to) {
   using what = region_call::what;
   if (c.kind == what::create) {
@@ -85,7 +85,7 @@ std::uint64_t region_player::digest() const {
   }
   return d;
 }
-// What the process says that there is, of all that there may be.
+// The regions that the process reports, of all that there may be.
 region_player::models region_player::seen() {
   models found;
   for (const char* name : {"a", "b", "c"}) {

@@ -1,6 +1,6 @@
 // Regions, several threads at once: every schedule with few preemptions between their atomic accesses, and the crashes
-// of each.  What a crash leaves must come from some order of the operations that fits what each of them has said
-// (durable linearizability), a group being one; nothing may have leaked, and it can be worked on.
+// of each.  The state after a crash must come from some order of the operations that fits their results (durable
+// linearizability), where a group is one operation; nothing may have leaked, and the regions can be worked on.
 #include <gtest/gtest.h>
 #include <pthread.h>
 

@@ -107,7 +107,7 @@ void one_is_added_to_beside_a_record(player& p) {
   p.append("a", 1, 800);
   p.write("a", 1, Bytes / 2, 20);
 }
-// What a region leaves is another's, whose bytes no record has.
+// A place that one region leaves gets another, whose bytes no record has.
 void places_are_used_again(player& p) {
   p.make_set("a");
   p.create("a", 1, 3000, 3000);
@@ -364,7 +364,7 @@ void a_first_write_is_given_up(player& p) {
   p.write("a", 1, 20, 100, How);  // beyond what was written
   p.write("a", 1, 20, 100, How);
 }
-// There are two: the third region gets that of the first.
+// There are two replicas: the third region gets that of the first.
 void a_replica_is_given_away(player& p) {
   p.make_set("a");
   for (std::uint64_t rid = 1; rid <= 4; ++rid) p.create("a", rid, rid == 4 ? 300 : 120, rid == 4 ? 300 : 120);
@@ -376,7 +376,7 @@ void a_replica_is_given_away(player& p) {
   p.write("a", 4, 20, 270, mode::replica);  // a larger one
   p.write("a", 2, 0, 120, mode::replica);
 }
-// Records of before are not replayed over it, and those of after are not put back.
+// Older records are not replayed over it, and newer ones are not put back.
 template <mode How>
 void in_place_beside_records(player& p) {
   p.make_set("a");

@@ -183,7 +183,7 @@ status relocate_in(machine& m, M& medium, std::byte* memory, const layout::super
 
 // Where a process opens the pool.
 using choice = std::uint64_t (*)(const layout::superblock&);
-// A pointer that was left behind assumes none of the bases that are known there.
+// A pointer that was forgotten assumes none of the bases that are known there.
 std::uint64_t somewhere_new(const layout::superblock& sb) { return base_number(sb.generation + 1); }
 std::uint64_t at_the_first_again(const layout::superblock& sb) {
   return sb.base_history_count >= 2 ? base_number(0) : somewhere_new(sb);
@@ -526,8 +526,8 @@ TEST(relocation_crash, history_forgotten_while_a_log_holds_old_pointers_is_found
   }
 }
 
-// What a crash has left of a superblock is made whole by parts of the next one, and forgets a base that pointers have
-// got back meanwhile: were it not for the process that writes both copies before it moves anything.
+// A superblock that a crash has torn would be made whole by parts of the next one, and would forget a base that
+// pointers have got meanwhile, if the process did not write both copies before it moves anything.
 TEST(relocation_crash, superblock_that_is_completed_by_a_later_one_is_found) {
   const subject s = relocation(kind_of_medium::direct, at_the_first_again, order::without_state);
   EXPECT_TRUE(finds(s, kind_of_medium::direct, model::torn8));
@@ -552,7 +552,7 @@ TEST(relocation_crash, base_that_pointers_get_before_the_history_has_it_is_found
   EXPECT_TRUE(finds(s, kind_of_medium::direct, model::x86));
 }
 TEST(relocation_crash, overlapping_bases_are_found) {
-  // The second base begins where a part of the first still is: what a pointer means depends on who reads it.
+  // The second base begins inside of the first one's range: a pointer there has two meanings.
   const auto known = std::make_shared<const known_pool>(made_pool(kind_of_medium::direct, pointers::aligned));
   machine m(known->image.size());
   std::memcpy(m.base(), known->image.data(), known->image.size());

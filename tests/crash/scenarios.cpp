@@ -172,7 +172,7 @@ void two_transactions_share_a_line(player& p) {
 
 // ---- lanes ----------------------------------------------------------------------------------------------------------
 
-// A lane passes from thread to thread: what one of them wrote back, only its own fence would complete.
+// A lane passes from thread to thread: only a thread's own fence completes its write-backs.
 void a_lane_changes_threads(player& p) {
   std::vector<std::uint64_t> live;
   auto t = p.begin(0);
@@ -187,7 +187,7 @@ void a_lane_changes_threads(player& p) {
   }
 }
 
-// What one thread has logged in vain lies before what the next one logs in the same lane.
+// Records that one thread has logged in vain lie before those that the next one logs in the same lane.
 void an_abort_is_another_threads_past(player& p) {
   auto setup = p.begin(0);
   const std::uint64_t x = setup->alloc(200, 1);
@@ -429,7 +429,7 @@ void the_log_goes_round_once_it_is_emptied(player& p) {
   }
 }
 
-// What is written to an object is still in the log when it is freed, and its slots are the only room for the next.
+// Bytes written to an object are still in the log when it is freed, and its slots are the only room for the next.
 void the_last_room_is_logged_freed_and_reused(player& p) {
   std::vector<std::uint64_t> live = fill(p);
   for (std::uint8_t i = 0; i < 3; ++i) {
@@ -510,7 +510,7 @@ void the_log_wraps(player& p) {
 }
 const crash_shape small_ring{10, 40, 40, 2, 1024, 6 * 1024};
 
-// What is in the log is brought home, step by step, between commits.
+// The log's records are brought home, step by step, between commits.
 void checkpoints_come_between(player& p) {
   std::uint64_t x = 0;
   for (std::uint8_t i = 0; i < 5; ++i) {

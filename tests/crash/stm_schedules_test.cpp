@@ -1,6 +1,6 @@
 // Barrier transactions of two threads at once: every schedule with few preemptions between their atomic accesses, and
-// the crashes of each.  What a crash leaves must come from some order of the transactions that fits what each of them
-// read: one that has seen another's value is not there without it.
+// the crashes of each.  The state after a crash must come from some order of the transactions that fits what each of
+// them read: no transaction is there without one whose value it has seen.
 //
 // The threads are fibers, which share what C++ keeps for each thread; so each has its transaction object, its place
 // among the participants and its lane by itself, as the C interface would give to threads.
@@ -306,7 +306,7 @@ TEST_P(stm_schedules, that_lose_an_update_are_found) {
   EXPECT_TRUE(finds(plant::reads_not_validated, told(one_each), options()));
 }
 
-// It takes a schedule and a crash: one that has read is durable, what it has read is not.
+// It takes a schedule and a crash: a transaction that has read is durable, and the one that it has read is not.
 TEST(stm_schedules_without_a_ground, in_which_one_survives_without_what_it_has_read_are_found) {
   const concurrent c = program_of(kind_of_medium::direct, false, reader_and_writer);
   EXPECT_TRUE(finds(plant::unlocked_too_early, c, options_for_schedules()));

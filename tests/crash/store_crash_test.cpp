@@ -1,5 +1,5 @@
-// Object stores survive a crash at any point of their life, on each medium and under each model of it; and what their
-// files promise of fences is what they take.
+// Object stores survive a crash at any point of their life, on each medium and under each model of it; and their calls
+// take the fences that the sources promise.
 #include <gtest/gtest.h>
 
 #include <algorithm>

@@ -1,4 +1,4 @@
-// Each fence and flush of object stores is necessary: without it some story fails.  And none of the sources is unknown
+// Each fence and flush of object stores is necessary: without it some story fails.  Each one of the sources is known
 // here.
 #include <gtest/gtest.h>
 

@@ -48,7 +48,7 @@ void stores_come_and_go(store_player& p) {
 void a_store_grows_in_place(store_player& p) {
   make(p, 1);
   p.attach(1);
-  // What one thread made the store grow by, and does not take, another does.
+  // Pages by which one thread made the store grow, and which it does not take, another takes.
   p.begin(0);
   p.put(1, 4300, 0x11, 0);
   p.abort(0);
@@ -94,7 +94,7 @@ void a_store_shrinks(store_player& p) {
   p.one(1, 100, 0x15, 1);
 }
 
-// What one has given up another has, and nothing of the first is made again in it.
+// Pages that one store has given up belong to another, and no intent of the first is made again in them.
 void pages_change_hands(store_player& p) {
   p.begin();
   p.create(1);

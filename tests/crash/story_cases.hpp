@@ -1,5 +1,5 @@
-// What crash tests of lock-free structures and of regions run: each story, on each variant of what it is about, under
-// each model of the medium of the variant.
+// The cases of crash tests of lock-free structures and of regions: each story, on each variant of its structure, under
+// each model of the variant's medium.
 #pragma once
 
 #include <gtest/gtest.h>

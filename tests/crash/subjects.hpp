@@ -36,7 +36,7 @@ using scenario_steps = std::function<void(player&)>;
   return m == explore::model::ssd ? kind_of_medium::image : kind_of_medium::direct;
 }
 
-// What a process leaves that does this to a new pool on direct media and loses nothing.
+// The image that a process leaves which does this to a new pool on direct media and loses nothing.
 [[nodiscard]] std::vector<std::byte> image_after(const scenario_steps& steps);
 
 // Images that crashes of `s` may leave and that `wanted` picks, at most `most`, before their recovery.
