@@ -2,8 +2,8 @@
 // areas are durable, so that recovery looks there for nodes that nothing leads to; when an area may leave the table is
 // known in volatile memory only.
 //
-// A word also says whether anything may have been allocated in the area.  Where nodes were only unlinked, every node
-// that is allocated was once linked, and one that nothing leads to bears the durable mark of what is unlinked
+// A word also says whether anything may have been allocated in the area.  Where nodes were only unlinked, every
+// allocated node was once linked, and a node that nothing leads to bears the durable mark of unlinked nodes
 // (structure.hpp): recovery need not look for the others.
 //
 /// A table:  S zeros; F them;                     | lockfree/E8  S word that leads to it; F that
@@ -43,7 +43,7 @@ struct area_counts {
 template <media M>
 class active_areas {
  public:
-  // `trim_due` is set when trimming is worth a try.  `marks_durable`: what is unlinked bears its mark durably by then.
+  // `trim_due` is set when trimming is worth a try.  `marks_durable`: unlinked nodes bear their mark durably by then.
   active_areas(M& medium, std::byte* base, structure_pages& pages, unsigned arena, bool marks_durable,
                bool& trim_due) noexcept
       : medium_{medium},
@@ -142,9 +142,9 @@ class active_areas {
     }
     list_fresh();
   }
-  // Areas whose unlinked nodes have been freed (all generations up to `freed`) and where `operation`, which is under
-  // way, has not allocated leave the table; others where it has not are no longer known for allocations.  The caller
-  // has made every link durable.
+  // Areas leave the table whose unlinked nodes have been freed (all generations up to `freed`), and where `operation`,
+  // which is under way, has not allocated; other areas where it has not are no longer known for allocations.  The
+  // caller has made every link durable.
   void trim(std::uint64_t freed, std::uint64_t operation) noexcept {
     ++counts_.trims;
     bool fenced = false;
@@ -181,11 +181,11 @@ class active_areas {
   }
   struct row {
     std::uint64_t key = 0;         // area_word(); 0: free
-    std::uint64_t generation = 0;  // newest that something unlinked here is freed with
-    std::uint64_t operation = 0;   // that allocated here last
+    std::uint64_t generation = 0;  // newest generation that frees something unlinked here
+    std::uint64_t operation = 0;   // the operation that allocated here last
     std::uint32_t next_free = 0;   // index + 1
     std::uint16_t pins = 0;
-    bool allocated = false;  // something may have been, not only unlinked
+    bool allocated = false;  // something may have been allocated here, not only unlinked
   };
   static_assert(sizeof(row) == 32);
   static constexpr unsigned tables_max = 64;
@@ -195,7 +195,7 @@ class active_areas {
     if (!fenced) medium_.fence(edge{"lockfree/E7"});
     fenced = true;
   }
-  // Of the rows listed, those that are still known for allocations.
+  // Lists, of the rows listed, those that are still known for allocations.
   void list_fresh() noexcept {
     const auto end = std::remove_if(fresh_.begin(), fresh_.begin() + fresh_count_,
                                     [&](std::uint32_t i) { return !rows_[i].allocated; });
@@ -231,7 +231,7 @@ class active_areas {
     return &rows_[i];
   }
   void announce(const row& r, bool ordered) noexcept {
-    // What has no room stays as it is until it is trimmed.
+    // A row without room in the list stays as it is until it is trimmed.
     if (r.allocated && fresh_count_ < fresh_.size())
       fresh_[fresh_count_++] = static_cast<std::uint32_t>(&r - rows_.get());
     trim_due_ = trim_due_ || (marks_durable_ && fresh_count_ == fresh_due);
@@ -260,7 +260,7 @@ class active_areas {
     const auto i = static_cast<std::uint64_t>(&r - rows_.get());
     const std::uint64_t at = table_at_[i / words_per_table_] + i % words_per_table_ * 8;
     auto* word = reinterpret_cast<std::uint64_t*>(base_ + at);
-    // relaxed: nobody else looks at it before the next process does.
+    // relaxed: no other thread looks at it before the next process does.
     std::atomic_ref<std::uint64_t>{*word}.store(seal_word(content, word_seed(at)), std::memory_order_relaxed);
     medium_.flush(word, 8);
   }

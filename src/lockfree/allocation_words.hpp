@@ -1,14 +1,15 @@
 // Allocation words of a pool's nodes, as volatile memory knows them: which heap works with each, and which have free
 // places.
 //
-// A word is unknown (its extent belongs to no heap that is open, or nobody has looked), idle (full, when somebody
-// looked), listed (has free places, on the stack of its class), owned (by a thread that allocates in it) or set aside
-// (its extent is empty and in no stack; also after it has gone).  A state names heap and class as well: a thread that
-// has freed a node and then finds the state of another heap knows that the extent has gone meanwhile.
+// A word is unknown (its extent belongs to no open heap, or was not looked at), idle (full, when somebody looked),
+// listed (has free places, on the stack of its class), owned (by a thread that allocates in it) or set aside (its
+// extent is empty and in no stack; also after it has gone).  A state names heap and class as well: a thread that has
+// freed a node and then finds the state of another heap knows that the extent has gone meanwhile.
 //
-//   idle -> listed, listed -> owned, idle or listed -> set aside   by who holds the lock of the stack
+//   idle -> listed, listed -> owned, idle or listed -> set aside   by the thread that holds the lock of the stack
 //   owned -> idle                                                  by the owner
-//   unknown -> idle                                                by who looks through extents, or has taken a new one
+//   unknown -> idle                                                by the thread that looks through extents, or has
+//                                                                  taken a new one
 #pragma once
 
 #include <algorithm>
@@ -24,7 +25,7 @@
 
 namespace nvm::lockfree {
 
-// Of all allocation words of a pool, by number.
+// What is known of all allocation words of a pool, by number.
 struct word_table {
   explicit word_table(const geometry& g) noexcept
       : shape{nvm::layout::shape_of(nvm::layout::page_kind::coarse, g.page_shift)},
@@ -43,7 +44,7 @@ struct word_table {
   [[nodiscard]] std::uint64_t first_word_of(std::uint64_t extent_offset) const noexcept {
     return (extent_offset - data_offset) / shape.bytes * shape.words;
   }
-  // Of the slot that bit 0 of the word stands for.
+  // Offset of the slot that bit 0 of the word stands for.
   [[nodiscard]] std::uint64_t first_slot_offset(std::uint64_t word) const noexcept {
     return extent_offset(word) + word % shape.words * checked_bits * slot_bytes;
   }
@@ -108,12 +109,12 @@ class alignas(line_bytes) word_stack {
     if (top != 0) unlink(words, top - 1, word_table::owned);
     return top;
   }
-  // What take() gave, unused.
+  // Returns an unused word of take().
   void put_back(word_table& words, std::uint64_t word) noexcept {
     const std::lock_guard guard{lock_};
     push(words, word);
   }
-  // The caller's word is nobody's in particular.
+  // Makes the caller's word idle, owned by no thread.
   void set_idle(word_table& words, std::uint64_t word) const noexcept {
     // seq_cst: pairs with put_if_idle().
     words.states[word].store(of(word_table::idle), std::memory_order_seq_cst);
@@ -149,7 +150,8 @@ class alignas(line_bytes) word_stack {
            word_table::phase_in(state) != word_table::set_aside;
   }
 
-  spin_lock filling;  // by who looks for words that are not listed, takes extents or gives them; `lock_` comes after it
+  spin_lock filling;  // held by the thread that looks for words that are not listed, takes extents or gives them;
+                      // `lock_` comes after it
 
  private:
   [[nodiscard]] std::uint32_t of(word_table::phase p) const noexcept { return word_table::state(owner_, class_, p); }

@@ -4,21 +4,22 @@
 /// Create:  pages with the structure's number; S root; F it; S entry, but for its state; F it;
 ///                                      | lockfree/E15  S state; F it; | lockfree/E16  it exists
 /// Drop:    S state leaving; F it;      | lockfree/E17  its pages go; | space/E5  S state 0; F it
-// A state of zero is that of a structure with a root and a first array at most, or with no pages.  Where there are more
-// the word is damaged: nothing is freed, and opening refuses.
+// A state of zero belongs to a structure that has at most a root and a first array, or no pages.  If it has more, the
+// word is damaged: nothing is freed, and opening refuses.
 //
 // Recovery: pages that belong to a number without an entry are free.  Then the nodes of active areas are looked at, in
-// parallel: what is allocated and nothing leads to is free (NV-epochs: log-free, section 5.5, both methods):
+// parallel: nodes that are allocated and that nothing leads to are free (NV-epochs: log-free, section 5.5, both
+// methods):
 //
 ///   S bits 0; F them;                  | lockfree/E18
-///   what is deleted and linked still is unlinked, as its deleter would have done (domain.hpp); at rest: | lockfree/E10
+///   nodes that are deleted and still linked are unlinked, as by their deleters (domain.hpp); at rest: | lockfree/E10
 ///   S the tables' words and tallies 0; F them; | lockfree/E19
 // A crash meanwhile leaves the tables, and recovery does all of it again.
 //
-// Where a process was killed, and not the machine, recovery sees what is in caches still; before it acts on that, or
-// lets go of what would find it again, it is written back:
-//   the page map, also the words of pages that were given back; the directory, also states that say that a structure
-//   was dropped, and roots             | lockfree/E27  before pages are given back or get another use
+// If a process was killed, and not the machine, recovery sees words that are only in caches.  Before it acts on them,
+// or forgets where to find them, they are written back:
+//   the page map, words of pages that were given back included; the directory, states of dropped structures included,
+//   and roots                          | lockfree/E27  before pages are given back or get another use
 //   allocation words of active areas; the links that lead to their nodes, the marks of these, and the links that lead
 //   past each node that is freed       | lockfree/E26  by each part
 //
@@ -137,8 +138,8 @@ class catalogue {
     return {};
   }
 
-  // make(owner) -> result<root offset>: takes pages with this number and makes the root, flushed.  The caller holds
-  // whatever keeps others from creating and dropping.  errc::invalid for a name, exists, no_space.
+  // make(owner) -> result<root offset>: takes pages with this number and makes the root, flushed.  The caller holds the
+  // lock that keeps others from creating and dropping.  errc::invalid for a name, exists, no_space.
   template <class Make>
   [[nodiscard]] result<found> create(std::string_view name, layout::kind kind, std::uint64_t parameters,
                                      std::uint64_t flags, Make&& make) noexcept {
@@ -194,7 +195,7 @@ class catalogue {
     lockfree::set_tally(medium_, entry(f.index), tally_at(f.index), entries);
   }
 
-  // ---- recovery: nobody uses the structures ----
+  // ---- recovery: no thread uses the structures ----
 
   // errc::corrupt: a structure has pages and an entry that says that there is none.
   [[nodiscard]] status check_states() const noexcept {
@@ -224,7 +225,7 @@ class catalogue {
   void free_foreign_pages(recovery_report& report) noexcept {
     write_back_names();
     give_pages_if([&](const owned_pages& p) {
-      if (p.owner >= layout::first_owner + layout::structures_max) return false;  // somebody else's
+      if (p.owner >= layout::first_owner + layout::structures_max) return false;  // another owner's
       if (p.owner != layout::directory_owner) {
         const unsigned i = p.owner - layout::first_owner;
         const bool lives = exists() && i < layout::structures_max && at(i) && at(i)->kind != layout::kind::none;
@@ -270,18 +271,18 @@ class catalogue {
   // Between the parts and the end: whether what they found may be acted on.  errc::no_memory, corrupt.
   [[nodiscard]] status check_recovery(const recovery& r) const noexcept;
   // Calls tell(offset, what) for unlinked nodes that look linked and lead to another such node: no crash leaves a pair.
-  // What a thread was about to link led to a linked node, which is marked before it is unlinked.  Everything else that
-  // was never linked is wiped, or empty.  Single ones say nothing: a wipe may not be durable yet, and earlier libraries
-  // did not wipe.  Leaves of trees lead nowhere: they are told by their number alone.
+  // A node that a thread was about to link led to a linked node, which is marked before it is unlinked.  Every other
+  // place that was never linked is wiped, or empty.  Single ones say nothing: a wipe may not be durable yet, and
+  // earlier libraries did not wipe.  Leaves of trees lead nowhere: they are told by their number alone.
   template <class Tell>
   void tell_lost(const recovery& r, Tell&& tell) const;
-  // settle() -> status: what recovery has found deleted and linked is unlinked, by a thread of the domain.  The tables
-  // lead there until then.
+  // settle() -> status: unlinks, by a thread of the domain, nodes that recovery has found deleted and linked.  The
+  // tables lead there until then.
   template <class Settle>
   [[nodiscard]] status end_recovery(recovery& r, recovery_report& report, Settle&& settle) noexcept;
 
  private:
-  // What recovery sees need not be on the medium.
+  // Whether words that recovery sees may be missing on the medium.
   [[nodiscard]] bool looks_at_caches() const noexcept { return !M::atomic_batches && !stores_survive(medium_); }
   void write_back_linked(structure& of, std::uint64_t offset, std::uint64_t bytes, const link* by) noexcept {
     if (!looks_at_caches()) return;
@@ -335,7 +336,7 @@ class catalogue {
   }
   void store_word(std::uint64_t at, std::uint64_t content) noexcept {
     auto* word = reinterpret_cast<std::uint64_t*>(base_ + at);
-    // release: whoever finds it finds what it leads to.
+    // release: a thread that finds the word finds what it leads to.
     std::atomic_ref<std::uint64_t>{*word}.store(sealed(content, at), std::memory_order_release);
     medium_.flush(word, 8);
   }
@@ -414,7 +415,7 @@ class catalogue {
       }
     });
   }
-  // Line by line, that each is written back once.
+  // Line by line, so that each is written back once.
   void clear_tables() noexcept {
     constexpr std::uint64_t words = line_bytes / 8;
     each_table([&](std::uint64_t table) {
@@ -426,7 +427,7 @@ class catalogue {
         for (std::uint64_t at = line; at < line + count * 8; at += 8) {
           const std::uint64_t word = load_word(base_, at);
           if ((word & checked_mask) == 0 || !word_holds(word, word_seed(at))) continue;
-          // relaxed: nobody else is there.
+          // relaxed: no other thread is there.
           std::atomic_ref<std::uint64_t>{*reinterpret_cast<std::uint64_t*>(base_ + at)}.store(
               sealed(0, at), std::memory_order_relaxed);
           any = true;
@@ -484,9 +485,9 @@ class catalogue {
     });
   }
 
-  // Those of one structure at a time.
+  // Frees dead nodes, those of one structure at a time.
   static void free_all(const std::vector<dead_node>& dead) noexcept;
-  // What one part of a recovery has in hand.
+  // An area that a part of recovery works on.
   struct listed_area {
     structure* of;
     bool unlinked_only;

@@ -62,7 +62,7 @@ void catalogue<M>::recover_part(recovery& r) noexcept try {
   }
   search_for(p);
   if (looks_at_caches()) {
-    // What bears no mark was never linked.
+    // A node without a mark was never linked.
     for (const auto& d : p.dead) {
       if (d.of->bears_mark(d.offset, d.bytes)) d.of->write_back_links(d.offset, d.bytes);
     }
@@ -162,7 +162,7 @@ void catalogue<M>::look_at_listed(part& p) {
     p.of = a.of;
     for (std::size_t n = a.begin; n < end; ++n) {
       const structure::candidate& c = p.nodes[n];
-      // Where nodes were only unlinked, what bears no mark is linked, durably.
+      // Where nodes were only unlinked, a node without a mark is linked, durably.
       if (!a.unlinked_only || a.of->bears_mark(c.offset, c.bytes)) p.candidates.push_back(c);
     }
   }

@@ -1,8 +1,9 @@
 // A sorted chain of nodes: Harris's list (DISC 2001), in the form that unlinks one node at a time, with links that
-// become durable (log-free, section 3).  The list is one; a hash table is one that can be entered at many places.
+// become durable (log-free, section 3).  The list is such a chain; a hash table is one that can be entered at many
+// places.
 //
-// A node is deleted when its own link gets the tag `gone`; whoever comes by unlinks it.  A node whose value is replaced
-// is deleted by a link that leads to its replacement: there is no moment without one.
+// A node is deleted when its own link gets the tag `gone`; a thread that comes by unlinks it.  A node whose value is
+// replaced is deleted by a link that leads to its replacement: at every moment the key has a node.
 //
 /// insert    F node; CAS before -> node                (change: durable on return)
 /// remove    CAS node -> next|gone                     (change);  CAS before -> next         (tidy)
@@ -25,8 +26,8 @@
 
 namespace nvm::lockfree {
 
-// Cells: what the chain can be entered at besides its start.  order_of(offset): the smallest order after the cell at
-// `offset`.
+// Cells: places besides its start where the chain can be entered.  order_of(offset): the smallest order after the cell
+// at `offset`.
 struct no_cells {
   static constexpr bool exist = false;
   [[nodiscard]] static std::uint64_t order_of(std::uint64_t) noexcept { return 0; }
@@ -137,7 +138,7 @@ class chain {
     }
   }
 
-  // Calls decide(node) -> bool where the key is: whether it goes.  False: it did not, or was nowhere.
+  // Calls decide(node) -> bool where the key is: whether it is deleted.  False: it was not, or is nowhere.
   template <class Decide>
   [[nodiscard]] result<bool> take(session& s, link& start, std::uint64_t order, const key& k,
                                   Decide&& decide) noexcept {
@@ -189,8 +190,8 @@ class chain {
     }
   }
 
-  // What is wrong from `start` on, in a chain of `shape`, while nobody is at work; nullptr: nothing.  pass(cell): of
-  // each cell after the start; meet(node): of each that is not deleted.
+  // What is wrong from `start` on, in a chain of `shape`, while nobody is at work; nullptr: nothing.  Calls pass(cell)
+  // for each cell after the start, meet(node) for each node that is not deleted.
   template <class Shape, class Pass, class Meet>
   [[nodiscard]] const char* check(const Shape& shape, link& start, Pass&& pass, Meet&& meet) {
     link* in = &start;
@@ -217,7 +218,7 @@ class chain {
     return nullptr;
   }
 
-  // Whether the chain leads to the node at `offset`, deleted or not.  Changes nothing.  pass(link): on the way.
+  // Whether the chain leads to the node at `offset`, deleted or not.  Changes nothing.  Calls pass(link) on the way.
   template <class Pass>
   [[nodiscard]] bool leads_to(link& start, std::uint64_t offset, std::uint64_t order, Pass&& pass) noexcept {
     link* in = &start;
@@ -278,7 +279,7 @@ class chain {
     link_word in_word = 0;           // what was read there
     std::uint64_t before_order = 0;  // of that node
 
-    // The node that holds `before` is there for good.
+    // Makes the node durable that holds `before`.
     void settle_before(Memory& memory, session& s) const noexcept {
       if (in == nullptr) return;
       (void)memory.settled(s, *in, in_word, before_order);
@@ -286,13 +287,13 @@ class chain {
     }
   };
 
-  // Memory::settled() of a link that is not gone, on behalf of what it leads to, whose insertion has changed it last:
-  // on an image medium whoever reads that key next has to know.
+  // Memory::settled() of a link that is not gone, on behalf of the node that it leads to, whose insertion has changed
+  // it last: on an image medium the next reader of that key has to know.
   [[nodiscard, NVM_INLINE]] link_word settled(session& s, link& l, link_word seen) noexcept {
     return (seen & pending) == 0 ? seen : settled_pending(s, l, seen);
   }
 
-  // Where `order` and the key are or would be; unlinks what is deleted on the way.  False: failure() says why.
+  // Finds where `order` and the key are or would be; unlinks deleted nodes on the way.  False: failure() says why.
   [[nodiscard]] bool find(session& s, link& start, std::uint64_t order, const key& k, position& p) noexcept {
     for (patience left;;) {
       const outcome o = try_find(s, start, order, k, p);
@@ -301,7 +302,8 @@ class chain {
       if (!left.again()) return give_up(start);
     }
   }
-  // Before everything of `order`, after everything smaller: where a cell belongs.  `current` is not set.
+  // Finds the place before everything of `order` and after everything smaller, where a cell belongs.  `current` is not
+  // set.
   [[nodiscard]] bool find_cell(session& s, link& start, std::uint64_t order, position& p) noexcept {
     for (patience left;;) {
       const outcome o = try_find<true>(s, start, order, key{}, p);
@@ -309,7 +311,7 @@ class chain {
       if (!left.again()) return give_up(start);
     }
   }
-  // Unlinks the node, which is deleted and linked, and what is deleted before it.  False: damage, or no memory.
+  // Unlinks the node, which is deleted and linked, and deleted nodes before it.  False: damage, or no memory.
   [[nodiscard]] bool tidy_at(session& s, link& start, std::uint64_t order, const node_head* n) noexcept {
     position p;
     return is_whole<Nodes>(memory_, n) && find(s, start, order, Nodes::key_of(n), p);
@@ -342,7 +344,7 @@ class chain {
   };
 
  private:
-  // < 0, 0, > 0, among nodes of the same order.  One that reaches out of the pool is after everything.
+  // < 0, 0, > 0, among nodes of the same order.  A node that reaches out of the pool is after everything.
   [[nodiscard, NVM_INLINE]] int compare(const node_head* n, const key& k) const noexcept {
     return is_whole<Nodes>(memory_, n) ? Nodes::compare(n, k) : 1;
   }
@@ -381,14 +383,14 @@ class chain {
     return s.refusal();
   }
 
-  // ForCell: cells of the same order are not entered.
+  // ForCell: true: cells of the same order are not entered.
   template <bool ForCell = false>
   [[nodiscard]] outcome try_find(session& s, link& start, std::uint64_t order, const key& k, position& p) noexcept {
     p = {};
     p.before = &start;
     link_word w = start.load();
     climb up;
-    // Where a chain is entered nothing is frozen, but for damage.
+    // Where a chain is entered, only damage explains a frozen link.
     if ((w & frozen) != 0) [[unlikely]] {
       w = settled(s, start, w);
       if (!memory_.tidy(start, w, without(w, frozen))) return outcome::again;

@@ -1,5 +1,5 @@
-// What tells that a damaged structure leads round in a circle: a walk that nobody has damaged ends, and one that goes
-// round passes the place it has noted again before it has taken twice as many steps, and 64 (Brent's algorithm).
+// Finds out that a damaged structure leads round in a circle.  A walk over an undamaged one ends; a walk that goes
+// round passes the place that it has noted again before it has taken twice as many steps, and 64 (Brent's algorithm).
 #pragma once
 
 #include <cstdint>
@@ -40,7 +40,7 @@ class circle_watch {
 // contention.
 class patience {
  public:
-  // False: it has come to an end.
+  // False: patience has come to an end.
   [[nodiscard, NVM_INLINE]] bool again() noexcept { return ++times_ < times_max; }
 
  private:
@@ -48,8 +48,8 @@ class patience {
   std::uint32_t times_ = 0;
 };
 
-// The same where orders ascend from step to step; equal ones are those of replaced nodes, of keys that begin alike and
-// of hashes that are the same.
+// The same for walks with ascending orders.  Equal orders are those of replaced nodes, of keys that begin alike and of
+// equal hashes.
 class climb {
  public:
   // Another climb begins.
@@ -65,7 +65,7 @@ class climb {
   }
 
  private:
-  // The watch is begun anew where the order is another one than that of the equal ones before.
+  // The watch begins anew at each order that differs from the last equal ones.
   [[nodiscard, NVM_INLINE]] bool pass_equal(const void* place) noexcept {
     if (!equals_ || watched_ != last_) {
       watched_ = last_;
@@ -75,8 +75,8 @@ class climb {
   }
 
   std::uint64_t last_ = 0;
-  std::optional<circle_watch> equals_;  // none, for most walks: to make it would cost each of them
-  std::uint64_t watched_ = 0;           // the order that it is about
+  std::optional<circle_watch> equals_;  // empty in most walks: making it would cost each of them
+  std::uint64_t watched_ = 0;           // the order that `equals_` is about
 };
 
 }  // namespace nvm::lockfree

@@ -2,29 +2,29 @@
 // (NV-epochs: log-free, section 5).
 //
 // A node that was unlinked waits in its thread's open generation.  A full generation is closed with the vector of all
-// epochs; when everybody who was inside then has moved on, its nodes are freed:
+// epochs; when all threads that were inside then have moved on, its nodes are freed:
 //
 ///   flush the link cache;                      | lockfree/E9  no durable link leads to any of them
 ///   S their bits 0; F them                       (fenced before an area leaves the table: lockfree/E7)
 //
 // A node that operations under way may still link or unlink elsewhere (skip_list.hpp) waits for two generations.
 //
-// Unlinking is written back when it is done and not waited for; E9 is what waits, once for hundreds of nodes.  Nodes
-// that prove themselves (sealed_memory.hpp) need not wait: no durable link ever leads to them.
+// Unlinking is written back at once and not waited for; E9 waits, once for hundreds of nodes.  Nodes that prove
+// themselves (sealed_memory.hpp) need not wait: no durable link ever leads to them.
 //
 // Threads.  A thread joins and is known by a number; an operation is between enter() and leave().  A number that is
-// given back keeps its generations and its table of areas for whoever is given it next.
+// given back keeps its generations and its table of areas for the next thread that gets it.
 //
-// Shortage.  Generations belong to their threads, which close and free them between operations: what one that does
-// nothing more has unlinked would wait for ever.  A thread that finds no room therefore takes what the others have:
+// Shortage.  Generations belong to their threads, which close and free them between operations: nodes that an idle
+// thread has unlinked would wait for ever.  A thread that finds no room therefore takes the generations of others:
 //
-/// enter()      S count odd; compiler barrier; L claimed     in, unless it is claimed: then out again, and it waits
+/// enter()      S count odd; compiler barrier; L claimed     inside, unless it is claimed: then out again to wait
 /// reclaim()    (own_ held) S claimed; fence_all_threads(); L count: if it is odd, S not claimed
-///              fence_all_threads(): what that thread has written back is durable, as by a fence of its own
+///              fence_all_threads(): that thread's write-backs are durable, as by a fence of its own
 ///              closes and frees its generations (E9), and gives back what it has reserved; S not claimed
 // This is epochs.hpp's handshake with the parts exchanged: the thread's load comes after the claim, or its count is
 // seen odd.  A thread that is inside keeps its generations, and frees them itself.  Tidying up, between operations,
-// holds own_.  So a thread may have to wait for one that is short of room, and never otherwise for anybody.
+// holds own_.  So a thread waits for another only if that one is short of room.
 #pragma once
 
 #include <algorithm>
@@ -59,7 +59,7 @@ class domain {
   };
   struct generation {
     std::uint64_t number = 0;
-    bool waits = false;  // for a fence: of a node of it that was unlinked, no durable link may be left
+    bool waits = false;  // for a fence: no durable link may be left to a node of it that was unlinked
     epochs::vector then;
     std::vector<retired> nodes;
   };
@@ -83,12 +83,12 @@ class domain {
     }
     [[NVM_INLINE]] void leave() noexcept {
       if (--depth_ != 0) return;
-      const bool tidies = tidy_due_;  // outside it may be others'
+      const bool tidies = tidy_due_;  // outside it may belong to others
       in_.epochs_.leave(number_);
       if (tidies) [[unlikely]]
         in_.tidy_up(*this);
     }
-    // Keeps others from its generations, reservations and areas, between operations.
+    // Lock that keeps others from its generations, reservations and areas, between operations.
     [[nodiscard]] spin_lock& own() noexcept { return own_; }
 
     persistence_client client;
@@ -108,12 +108,12 @@ class domain {
 
     const unsigned number_;
     domain& in_;
-    std::atomic<bool> claimed_{false};  // stored by who holds own_
+    std::atomic<bool> claimed_{false};  // stored by the thread that holds own_
     spin_lock own_;
     std::uint64_t operation_ = 0;
     unsigned depth_ = 0;
     bool tidy_due_ = false;
-    std::atomic<std::uint32_t> frees_{0};  // odd: it is freeing a generation
+    std::atomic<std::uint32_t> frees_{0};  // odd: the thread is freeing a generation
     std::uint64_t newest_ = 1;             // number of the open generation
     std::uint64_t freed_ = 0;              // all generations up to here are free
     std::vector<retired> open_;
@@ -178,9 +178,9 @@ class domain {
     }
     return t;
   }
-  // By the thread itself; its caches have been given back (node_memory.hpp).
+  // Called by the thread itself, when its caches have been given back (node_memory.hpp).
   void leave(thread& t) noexcept {
-    // What it has unlinked and freed is durable before somebody else frees or forgets more with the same number.
+    // Its unlinking and freeing are durable before another thread frees or forgets more with the same number.
     medium_.fence(edge{"lockfree/E25"});
     epochs_.leave_for_good(t.number());
   }
@@ -204,21 +204,21 @@ class domain {
       return {};
     return make_room(t, count) ? status{} : fail(errc::no_memory, "no volatile memory for a node to be unlinked");
   }
-  // It was unlinked: CAS done, written back.
+  // The node was unlinked: CAS done, written back.
   void retire(thread& t, node_heap<M>& heap, std::uint64_t offset) noexcept {
     t.open_.push_back({offset, &heap});
     t.open_waits_ = t.open_waits_ || heap.has_durable_words();
     if (t.open_.size() >= settings_.generation_nodes) t.tidy_due_ = true;
   }
 
-  // The same for a node that operations under way may link or unlink elsewhere until they end: it waits for them, and
-  // then for those that have come in meanwhile.
+  // The same for a node that operations under way may link or unlink elsewhere until they end: it waits for these, and
+  // then for operations that have begun meanwhile.
   void retire_twice(thread& t, node_heap<M>& heap, std::uint64_t offset) noexcept { retire(t, heap, offset | again); }
 
-  // All threads are outside, and none will come in: everything unlinked is freed, no area is active.
+  // All threads are outside, and none will come in: frees all unlinked nodes; afterwards no area is active.
   void come_to_rest() noexcept {
     each_thread([&](thread& t) {
-      // Twice, for what waits twice.
+      // Twice, for nodes that wait twice.
       for (int round = 0; round < 2; ++round) {
         close_generation(t);
         while (!t.closed_.empty() && free_oldest(t)) {
@@ -230,9 +230,9 @@ class domain {
     medium_.fence(edge{"lockfree/E10"});
     (void)give_empty_extents();
   }
-  // Between operations of t, which has found no room: frees what threads that are outside have unlinked.
-  // give_back(number) -> bool: gives back what such a thread has reserved, if it has anything.  False: there is nothing
-  // to be had, or threads stay inside.  Costs microseconds a round.
+  // Called between operations of t, which has found no room: frees nodes that threads which are outside have unlinked.
+  // give_back(number) -> bool: gives back reservations of such a thread, if it has any.  False: there is nothing to
+  // free, or threads stay inside.  Costs microseconds a round.
   template <class GiveBack>
   [[nodiscard]] bool reclaim(thread& t, GiveBack&& give_back) noexcept {
     constexpr unsigned rounds = 8;
@@ -243,7 +243,7 @@ class domain {
     }
     return false;
   }
-  // After abandoning a heap: nobody frees a node of it any more.
+  // Called after a heap was abandoned: on return no thread frees a node of it any more.
   void settle_freeing() noexcept {
     each_thread([](thread& t) {
       while (t.frees_.load(std::memory_order_seq_cst) % 2 != 0) std::this_thread::yield();
@@ -257,18 +257,18 @@ class domain {
       out.frees[i] = t == nullptr ? 0 : t->frees_.load(std::memory_order_seq_cst);
     }
   }
-  // They have moved on.
+  // Whether these threads have moved on.
   [[nodiscard]] bool passed(const passage& then) const noexcept {
     if (!epochs_.passed(then.inside)) return false;
     for (unsigned i = 0; i < epochs::threads_max; ++i) {
       if (then.frees[i] % 2 == 0) continue;
-      // acquire: what it has written back, it has written back.
+      // acquire: pairs with the release at the end of a free: its write-backs are done.
       if (threads_[i].load(std::memory_order_acquire)->frees_.load(std::memory_order_acquire) == then.frees[i])
         return false;
     }
     return true;
   }
-  // Heaps of the structures that are open, by the numbers of these.
+  // Adds the heap of a structure that is open; heaps are kept by the numbers of structures.
   void add(node_heap<M>& heap) noexcept {
     const std::lock_guard guard{heaps_lock_};
     heaps_[heap.owner() % heaps_.size()] = &heap;
@@ -320,7 +320,7 @@ class domain {
   [[nodiscard]] outcome reclaim_once(thread& t, GiveBack&& give_back) noexcept {
     std::array<thread*, epochs::threads_max> claimed;
     std::size_t count = 0;
-    // What others have written back is durable by their fences only, where nobody can fence for them.
+    // Where no thread can fence for others, write-backs of others become durable by their own fences only.
     const bool takes_others = epochs_.fences_others() || M::atomic_batches || links.plain();
     each_thread([&](thread& u) {
       if ((&u != &t && !takes_others) || !u.own_.try_lock()) return;
@@ -384,7 +384,7 @@ class domain {
     if (t.open_.empty()) close_generation(t);
     while (!t.closed_.empty() && epochs_.passed(t.closed_.front()->then) && free_oldest(t)) {
     }
-    // What has waited for the nodes that are free now may leave the table.
+    // Areas that have waited for the nodes which are free now may leave the table.
     if (t.freed_ != freed ? t.areas.size() > trim_first : t.areas.full()) {
       links.settle_all();
       t.areas.trim(t.freed_, t.operation_ + 1);
@@ -424,7 +424,7 @@ class domain {
     }
     t.closed_.back() = std::move(g);
   }
-  // Moves what has to wait once more to the open generation.  False: no memory.
+  // Moves nodes that have to wait once more to the open generation.  False: no memory.
   [[nodiscard]] bool keep_for_another(thread& t, std::vector<retired>& nodes) noexcept {
     const auto first =
         std::partition(nodes.begin(), nodes.end(), [](const retired& r) { return (r.offset & again) == 0; });
@@ -459,7 +459,7 @@ class domain {
 
   void free_all(thread& t, std::vector<retired>& nodes) noexcept {
     const std::uint32_t frees = t.frees_.load(std::memory_order_relaxed);
-    // seq_cst: pairs with settle_freeing(): either that waits for us, or we see that a heap was abandoned.
+    // seq_cst: pairs with settle_freeing(): either the other thread waits for us, or we see that a heap was abandoned.
     t.frees_.store(frees + 1, std::memory_order_seq_cst);
     const std::size_t count = nodes.size();
     std::size_t emptied = 0;
@@ -472,7 +472,7 @@ class domain {
       }
     }
     for (std::size_t i = 0; i < emptied; ++i) nodes[i].heap->look_at_extent_of(nodes[i].offset);
-    // release: what was written back comes before.
+    // release: the write-backs come before.
     t.frees_.store(frees + 2, std::memory_order_release);
     for (std::size_t i = 0; i < emptied; ++i) {
       if (i == 0 || nodes[i].heap != nodes[i - 1].heap)

@@ -16,7 +16,7 @@
 
 namespace nvm::lockfree {
 
-// Shape: list.hpp, hash_table.hpp, ...: a template over its memory that has been given all but that.
+// Shape: list.hpp, hash_table.hpp, ...: a template whose only open parameter is its memory.
 template <media M, template <class> class Shape>
 class durable final : public structure {
  public:
@@ -40,7 +40,7 @@ class durable final : public structure {
   [[nodiscard]] shape_type& operator*() noexcept { return shape_; }
   [[nodiscard]] shape_type* operator->() noexcept { return &shape_; }
   [[nodiscard]] memory_type& memory() noexcept { return memory_; }
-  // Keys, while nobody has worked since recovery.  Counted by so many threads, if they are worth it.
+  // Number of keys, before any thread has worked since recovery.  Counted by so many threads, if they are worth it.
   [[nodiscard]] std::uint64_t count_keys(unsigned threads = 1) const noexcept {
     return shape_.count_of(count_allocated(threads)) - deleted_.size();
   }
@@ -52,7 +52,7 @@ class durable final : public structure {
     const std::uint64_t keys = shape_.count_of(*linked);
     return keys < deleted ? std::nullopt : std::optional{keys - deleted};
   }
-  // Adds what a walk finds deleted to what recovery has found.  errc::no_memory.
+  // Adds deleted nodes that a walk finds to those that recovery has found.  errc::no_memory.
   [[nodiscard]] status find_deletions() noexcept {
     bool remembered = true;
     deleted_.clear();
@@ -60,8 +60,9 @@ class durable final : public structure {
     if (linked && remembered) return {};
     return memory_.is_damaged() ? status{} : no_memory();
   }
-  // Unlinks what recovery has found deleted and linked still, so that the next process counts right, too: nothing tells
-  // it which nodes these are.  By a thread of the domain, after count_keys().  errc::no_memory; what is damaged stays.
+  // Unlinks nodes that recovery has found deleted and still linked, so that the next process counts right, too, which
+  // could not tell them from others.  By a thread of the domain, after count_keys().  errc::no_memory; damaged ones
+  // stay.
   [[nodiscard]] status finish_deletions(typename domain<M>::thread& t) noexcept {
     status all;
     session s{t};
@@ -76,7 +77,7 @@ class durable final : public structure {
     return all;
   }
   [[nodiscard]] bool has_deletions() const noexcept { return !deleted_.empty(); }
-  // Nodes and runs that are allocated to it.
+  // Number of nodes and runs that are allocated to it.
   [[nodiscard]] std::uint64_t count_allocated(unsigned threads = 1) const noexcept {
     return memory_.heap().count_allocated(threads);
   }
@@ -162,7 +163,7 @@ class durable final : public structure {
                     void (*visit)(void* context, std::uint64_t offset, std::span<const std::byte> key)) override {
     if (with_sums_) lockfree::each_failing(shape_, memory_, context, visit);
   }
-  // None: links lead to every node.
+  // There are none: links lead to every node.
   void each_stray(void*, void (*)(void*, std::uint64_t)) noexcept override {}
   [[nodiscard]] bool searches_slowly() const noexcept override { return shape_type::searches_slowly; }
   void each_allocated(std::uint64_t first, std::uint64_t end, void* context,
@@ -189,13 +190,13 @@ class durable final : public structure {
 
  private:
   static constexpr std::size_t searches_at_once = 16;
-  // The root, and what it leads to for good.
+  // Whether this is the root, or a run that the root leads to for good.
   [[nodiscard]] bool is_fixed(std::uint64_t offset) const noexcept {
     return offset == root_ || shape_.has_array_at(offset);
   }
 
-  // Calls deleted(head) for each node that is deleted and linked.  Nodes and runs that something leads to; nothing: no
-  // volatile memory, or damage.
+  // Calls deleted(head) for each node that is deleted and linked.  Returns the nodes and runs that something leads to;
+  // nullopt: no volatile memory, or damage.
   template <class Deleted>
   [[nodiscard]] std::optional<std::uint64_t> walk_linked(Deleted&& deleted) noexcept {
     struct closure {
@@ -210,7 +211,7 @@ class durable final : public structure {
     });
     return all && !memory_.is_damaged() ? std::optional{k.linked} : std::nullopt;
   }
-  // False: no volatile memory.
+  // Notes the head of a deleted node; false: no volatile memory.
   [[nodiscard]] bool remember(std::uint64_t head) noexcept try {
     const std::lock_guard guard{deleted_lock_};
     deleted_.push_back(head);
@@ -227,7 +228,7 @@ class durable final : public structure {
   const bool with_sums_;
   shape_type shape_;
   std::mutex deleted_lock_;             // while parts of recovery fill it
-  std::vector<std::uint64_t> deleted_;  // heads of nodes that are linked still
+  std::vector<std::uint64_t> deleted_;  // heads of such nodes that are still linked
 };
 
 }  // namespace nvm::lockfree

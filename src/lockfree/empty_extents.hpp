@@ -7,8 +7,8 @@
 ///   set aside: no durable or volatile way leads to a node there (domain.hpp: E9, epochs)
 ///   the passage: threads that may still write back an allocation word of it have moved on
 ///   S page-map entries 0; F them;              | space/E5  before anybody else gets the pages
-// The passage: a thread that clears a bit writes the word back a little later. On an image medium that captures what
-// the word is then, which must not be another owner's. So each thread that is inside of an operation, or frees a
+// The passage: a thread that clears a bit writes the word back a little later. On an image medium that captures the
+// word as it is then, and it must not be another owner's. So each thread that is inside of an operation, or frees a
 // generation, has to move on once.
 //
 // Tables of active areas may still name areas of an extent that has gone: recovery looks only at pages that the page
@@ -63,8 +63,8 @@ class empty_extents {
     return top;
   }
 
-  // Empty extents go back, but for `most_kept` of each class, as soon as nobody is left who may write to them.  Outside
-  // of operations and frees.  False: none went.
+  // Gives empty extents back, except `most_kept` of each class, as soon as no thread is left that may write to them.
+  // Called outside of operations and frees.  False: none went.
   template <class Domain>
   bool give(Domain& in, unsigned most_kept) noexcept {
     if (most_kept != 0 && !leaves_.load(std::memory_order_relaxed)) return false;
@@ -81,7 +81,7 @@ class empty_extents {
       count_ = 0;
     }
   }
-  // The structure was dropped, and its pages go with it.  Nobody gives any of them on return, or later.
+  // The structure was dropped, and its pages go with it.  From the return on no thread gives any of them back.
   void abandon() noexcept {
     const std::lock_guard guard{lock_};
     abandoned_ = true;

@@ -1,4 +1,4 @@
-// What lock-free structures are, for whoever calls them through an interface that names no template.
+// Facts about lock-free structures, for callers of an interface that names no template.
 #pragma once
 
 #include <cstdint>

@@ -1,5 +1,5 @@
-// What shapes have in common (concept.hpp): the face that callers see, which enters, does and leaves; and what recovery
-// is told where a shape has nothing to say.
+// The common part of shapes (concept.hpp): the face that callers see, which enters, works and leaves; and defaults for
+// what recovery asks.
 #pragma once
 
 #include <cstddef>
@@ -13,7 +13,7 @@
 
 namespace nvm::lockfree {
 
-// What a new structure is made with, if it hashes.
+// Settings of a new structure that hashes.
 struct root_settings {
   unsigned bits = 0;  // 2^bits cells
   std::uint64_t seed = 0;
@@ -43,8 +43,8 @@ class face_of {
         s, k, rule, [&](const node_head*) { return Nodes::bytes(k, v); },
         [&](std::byte* at, std::uint64_t order, const node_head*) { Nodes::fill(at, order, k, v); });
   }
-  // size(old) says how many bytes the new node needs, 0: leave it (refused); fill(at, order, old) makes it, but for its
-  // link.  `old` is nullptr where there is none.  Both may be called again, when the node has changed meanwhile.
+  // size(old) says how many bytes the new node needs, 0: leave it (refused); fill(at, order, old) makes all of it but
+  // its link.  `old` is nullptr where there is no node.  Both may be called again, when the node has changed meanwhile.
   template <class Size, class Fill>
   [[nodiscard]] result<written> write_with(session& s, const key& k, write_rule rule, Size&& size,
                                            Fill&& fill) noexcept {
@@ -58,7 +58,7 @@ class face_of {
   [[nodiscard]] result<bool> remove(session& s, const key& k) noexcept {
     return remove_if(s, k, [](const node_head*) { return true; });
   }
-  // Calls decide(node) -> bool where the key is: whether it goes.  False: it did not, or was nowhere.
+  // Calls decide(node) -> bool where the key is: whether it is deleted.  False: it was not, or is nowhere.
   template <class Decide>
   [[nodiscard]] result<bool> remove_if(session& s, const key& k, Decide&& decide) noexcept {
     const std::uint64_t order = self().order_of(k);
@@ -101,7 +101,7 @@ class face_of {
     return *root;
   }
 
-  // ---- what a shape need not have ----
+  // ---- defaults of optional members ----
 
   // Its root says nothing of its own: no settings are asked for.
   static constexpr bool hashes = false;
@@ -123,7 +123,7 @@ class face_of {
   [[nodiscard, NVM_INLINE]] Shape& self() noexcept { return static_cast<Shape&>(*this); }
 };
 
-// The same of shapes that are sorted by key.
+// The same for shapes that are sorted by key.
 template <class Shape, memory Memory, node_kind Nodes>
 class sorted_face_of : public face_of<Shape, Memory, Nodes> {
  public:
@@ -145,7 +145,7 @@ class sorted_face_of : public face_of<Shape, Memory, Nodes> {
   sorted_face_of() noexcept = default;
 };
 
-// What recovery is told of a shape whose nodes bear their mark in a link of their own, mark_of(offset, bytes), which is
+// Answers to recovery for a shape whose nodes bear their mark in a link of their own, mark_of(offset, bytes), which is
 // first in the head: the node is deleted when that link is gone.
 template <class Shape>
 class marked_in_itself {

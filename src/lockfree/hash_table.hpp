@@ -3,13 +3,13 @@
 //
 // A cell is a link in an array.  With 2^k cells, the hashes that begin with the k bits of i are after cell i, and its
 // part of the chain ends where it leads to the next cell.  Doubling adds an array with the cells that divide the parts
-// in two; a new cell is put into the chain when somebody writes there for the first time, and until then readers enter
-// before it.
+// in two; a new cell is put into the chain by the first thread that writes there, and until then readers enter before
+// it.
 //
 /// New array:  S zeros; F them;               | lockfree/E11
 ///             S the root's word for it; F that; | lockfree/E12  it is part of the table
 /// New cell:   S its link: what will follow it, with the tag frozen; F it; then it is linked like a node (change);
-///             then the tag goes (tidy).  A frozen cell may be in the chain or not; the chain knows.
+///             then the tag goes (tidy).  A frozen cell may be in the chain or not; only the chain tells.
 // After a crash nothing has to be done.
 #pragma once
 
@@ -138,7 +138,7 @@ class hash_table : public face_of<hash_table<Memory, Nodes, Hash>, Memory, Nodes
     made(*array, array_bytes(s.bits));
     return *root;
   }
-  // Of a table of so many keys: at least what is given, in no more than so many bytes.
+  // Bits for a table of so many keys: at least `bits`, in an array of no more than so many bytes.
   [[nodiscard]] static unsigned bits_for(unsigned bits, std::uint64_t keys, std::uint64_t bytes) noexcept {
     while (bits < bits_max && keys > std::uint64_t{1} << bits) ++bits;
     bits = std::max(bits, bits_min);
@@ -230,7 +230,7 @@ class hash_table : public face_of<hash_table<Memory, Nodes, Hash>, Memory, Nodes
                                          array_offsets_.begin(), array_offsets_.end(), [](auto o) { return o != 0; }));
     return allocated > others ? allocated - others : 0;
   }
-  // The run at `offset` is one of ours.
+  // Whether the run at `offset` is one of ours.
   [[nodiscard]] bool has_array_at(std::uint64_t offset) const noexcept {
     for (unsigned g = 0; g <= hash_growths_max; ++g) {
       if (array_offsets_[g] == offset && offset != 0) return true;
@@ -261,7 +261,7 @@ class hash_table : public face_of<hash_table<Memory, Nodes, Hash>, Memory, Nodes
   // As those of list.hpp.
   template <class Meet>
   [[nodiscard]] const char* check(Meet&& meet) {
-    // No walk sees what is inserted from a cell outside of the chain.
+    // No walk sees a node that is inserted from a cell outside of the chain.
     std::uint64_t not_passed = 0;
     for (unsigned g = 0; g <= hash_growths_max && arrays_[g] != nullptr; ++g) {
       const std::uint64_t n = std::uint64_t{1} << (g == 0 ? base_bits_ : base_bits_ + g - 1);
@@ -304,10 +304,10 @@ class hash_table : public face_of<hash_table<Memory, Nodes, Hash>, Memory, Nodes
       }
     });
   }
-  // Keys, give or take some of each session; what was there when the table was opened is told.
+  // Number of keys, give or take some of each session; the number when the table was opened is told by the caller.
   [[nodiscard]] std::int64_t count() const noexcept { return count_.load(std::memory_order_relaxed); }
   void set_count(std::int64_t n) noexcept { count_.store(n, std::memory_order_relaxed); }
-  // After each insertion and removal; outside of the operation, for the table may grow.
+  // After each insertion and removal, outside of the operation, since the table may grow.
   void counted(session& s) noexcept {
     const std::int64_t more = s.lately;
     if (-count_by < more && more < count_by) return;
@@ -346,10 +346,10 @@ class hash_table : public face_of<hash_table<Memory, Nodes, Hash>, Memory, Nodes
       const std::uint64_t i = (at - array_offsets_[g]) / sizeof(link);
       if (i < std::uint64_t{1} << (base_bits_ + g - 1)) return (i << 1 | 1) << (64 - (base_bits_ + g));
     }
-    return ~std::uint64_t{0};  // no cell: whoever comes here goes no further
+    return ~std::uint64_t{0};  // no cell: nothing goes further from here
   }
 
-  // With 2^k cells, cell i; nullptr: it is not in the chain (for all that is known), `i` becomes the one before.
+  // Cell i of 2^k cells; nullptr: it is not known to be in the chain, and `i` becomes the number of the one before.
   [[nodiscard, NVM_INLINE]] link* cell_at(std::uint64_t& i, unsigned k) noexcept {
     const auto zeros = i == 0 ? 64U : static_cast<unsigned>(std::countr_zero(i));
     const unsigned grown = k - base_bits_;
@@ -372,7 +372,7 @@ class hash_table : public face_of<hash_table<Memory, Nodes, Hash>, Memory, Nodes
     if (i == 0 || static_cast<unsigned>(std::countr_zero(i)) >= k - base_bits_) return true;
     return was_put_in(at->load());
   }
-  // Of a cell that a growth has brought.
+  // Whether a cell that a growth has added was put in.
   [[nodiscard, NVM_INLINE]] static bool was_put_in(link_word w) noexcept { return w != 0 && (w & frozen) == 0; }
   [[nodiscard]] bool is_entered(const link& c) const noexcept {
     const std::uint64_t i = (memory_.offset_in_pool(&c) - array_offsets_[0]) / sizeof(link);
@@ -387,17 +387,17 @@ class hash_table : public face_of<hash_table<Memory, Nodes, Hash>, Memory, Nodes
     if (!is_ready(i, k, at)) put_in(s, i, k, *at);
     return entrance(order);
   }
-  // Puts cell i into the chain, unless somebody else is about to; in vain if memory is short.
+  // Puts cell i into the chain, unless another thread is about to; in vain if memory is short.
   [[gnu::noinline]] void put_in(session& s, std::uint64_t i, unsigned k, link& own) noexcept {
     const std::uint64_t offset = memory_.offset_in_pool(&own);
     std::atomic<std::uint64_t>& claim = claims_[offset / sizeof(link) % claims_max];
     std::uint64_t nobody = 0;
-    // acquire: pairs with the release below: what the one before has done to the cell is done.
+    // acquire: pairs with the release below: the last thread's changes of the cell are seen.
     if (!claim.compare_exchange_strong(nobody, offset, std::memory_order_acquire, std::memory_order_relaxed)) return;
     const std::uint64_t order = i << (64 - k);
     while (!is_ready(i, k, &own)) {
       typename chain_type::position p;
-      // After all smaller hashes; what stands there may be the cell itself, linked before a crash or by a walk.
+      // After all smaller hashes; the cell itself may stand there, linked before a crash or by a walk.
       if (!chain_.find_cell(s, entrance(order), order, p)) break;
       if (is_ready(i, k, &own)) break;
       const link_word follows = chain_.settled(s, *p.before, p.word);

@@ -5,7 +5,7 @@
 //   a
 //             leaf's own link: that leaf is
 //   frozen    tree: the edge may not change any more; its node is about to leave
-//   pending   the link may not be durable yet (log-free, section 3): whoever depends on it makes it so
+//   pending   the link may not be durable yet (log-free, section 3): a thread that depends on it makes it durable
 //   cell      hash table: leads to a cell of a bucket array, not to a node
 //   rerouted  tree: the edge leads past a branch that has left, and that may not be durable
 //
@@ -37,18 +37,17 @@ struct link {
   [[nodiscard]] link_word load() const noexcept {
     return std::atomic_ref<link_word>{const_cast<link_word&>(word)}.load(std::memory_order_acquire);
   }
-  // release: whoever follows the link finds the node as it was made.
+  // release: a thread that follows the link finds the node complete.
   [[nodiscard]] bool exchange(link_word expected, link_word desired) noexcept {
     return std::atomic_ref<link_word>{word}.compare_exchange_strong(expected, desired, std::memory_order_acq_rel,
                                                                     std::memory_order_acquire);
   }
-  // Of a node that nobody else can see, or where everybody writes the same.
+  // For a node that no other thread can see, or where all threads write the same.
   void set(link_word w) noexcept { std::atomic_ref<link_word>{word}.store(w, std::memory_order_relaxed); }
 };
 static_assert(sizeof(link) == 8);
 
-// What became of the deletion of a node: it is deleted; its link has changed meanwhile; it may not be, and is as it
-// was.
+// What became of the deletion of a node: done; its link has changed meanwhile; not allowed, and nothing has changed.
 enum class deletion : std::uint8_t { done, forestalled, refused };
 constexpr deletion deleted_if(bool done) noexcept { return done ? deletion::done : deletion::forestalled; }
 

@@ -2,21 +2,22 @@
 // that many are made durable by one fence.
 //
 // Best effort.  32 buckets of one cache line; a bucket holds six addresses of links, a hash of 16 bits for the key each
-// belongs to, and a state each: free, taken (its link is about to change), busy (changed, not durable).  Whoever
+// belongs to, and a state each: free, taken (its link is about to change), busy (changed, not durable).  A thread that
 // depends on a key looks for its hash and flushes the whole bucket.
 //
 // Most look-ups depend on nothing that is in here, and must not pay for it: half of each hash is in the word with the
 // states (the tags, of free entries stale ones), so that one load and some arithmetic without a jump rule it out.
 //
 /// add     free -> taken, tag (CAS); S address, hash; CAS link to desired|pending; taken -> busy; CAS the mark off
-///         Whoever meets the link between the two CASes sees `pending` and makes it durable; afterwards finds it busy.
+///         A thread that meets the link between the two CASes sees `pending` and makes it durable; afterwards it finds
+///         it busy.
 /// flush   set the bucket's flushing mark (CAS); F the links of busy entries; | lockfree/E3
 ///         these entries -> free, mark off
 ///         Only the thread that set the mark frees entries.  A second flusher meanwhile flushes the same links itself:
-///         nobody waits for anybody.
+///         no thread waits for another.
 //
-// Where contention makes it lose, it stands aside: a thread whose links were mostly flushed one by one bypasses the
-// cache for a while.
+// Where contention makes the cache lose, it is bypassed for a while, by each thread whose links were mostly flushed one
+// by one.
 #pragma once
 
 #include <array>
@@ -38,13 +39,13 @@ class link_cache {
 
   [[nodiscard]] bool on() const noexcept { return on_; }
 
-  // What one thread has seen of it.
+  // One thread's experience with the cache.
   struct client {
     std::uint64_t added = 0;
     std::uint64_t fences = 0;  // of buckets, by this thread
     std::uint32_t window = 0;  // calls of add() in it
     std::uint32_t window_fences = 0;
-    std::uint32_t resting = 0;  // calls that will go the other way
+    std::uint32_t resting = 0;  // calls that will bypass the cache
   };
 
   enum class outcome : std::uint8_t { added, changed_meanwhile, no_room };
@@ -78,14 +79,14 @@ class link_cache {
       b.states.fetch_xor(taken_bit(free), std::memory_order_acq_rel);
       return outcome::changed_meanwhile;
     }
-    // release: pairs with the acquire loads: whoever finds it busy finds its address, and the link changed.
+    // release: pairs with the acquire loads: a thread that finds it busy finds its address, and the link changed.
     b.states.fetch_xor(taken_bit(free) | busy_bit(free), std::memory_order_acq_rel);
     (void)l.exchange(desired | pending, desired);
     ++who.added;
     return outcome::added;
   }
 
-  // What was added for `key` is durable on return.
+  // Links that were added for `key` are durable on return.
   template <media M>
   [[NVM_INLINE]] void depend(M& m, client& who, std::uint64_t key) noexcept {
     if (!on_) return;
@@ -119,7 +120,7 @@ class link_cache {
   }
 
  private:
-  // Of an entry, two bits each; bit 12: somebody flushes; from bit 16 on its tag, 8 bits each.
+  // States of entries, two bits each; bit 12: a thread flushes; from bit 16 on their tags, 8 bits each.
   enum class state : std::uint32_t { free = 0, taken = 1, busy = 2 };
   static constexpr std::uint64_t busy_bits = 0b10'10'10'10'10'10;
   static constexpr std::uint64_t flushing = 1U << 12;
@@ -141,7 +142,7 @@ class link_cache {
   static constexpr std::uint64_t taken_bit(unsigned i) noexcept { return 1U << 2 * i; }
   static constexpr std::uint64_t busy_bit(unsigned i) noexcept { return 2U << 2 * i; }
   static constexpr std::uint64_t spread(std::uint64_t key) noexcept { return key * 0x9E37'79B9'7F4A'7C15ULL; }
-  // From here on of the spread key: the bucket is its top bits, the hash and the tag are of others.
+  // `h` is the spread key from here on: its top bits name the bucket, others the hash and the tag.
   [[nodiscard]] bucket& bucket_of(std::uint64_t h) noexcept { return table_[h >> 59]; }
   static constexpr std::uint8_t hash_of(std::uint64_t h) noexcept { return static_cast<std::uint8_t>(h >> 32); }
   static constexpr std::uint64_t tag_of(std::uint64_t h) noexcept { return h >> 48 & 0xFF; }
@@ -157,7 +158,7 @@ class link_cache {
   }
   static_assert(buckets == 1U << (64 - 59));
 
-  // True: this call goes the other way.
+  // True: this call bypasses the cache.
   [[nodiscard]] static bool rests(client& who) noexcept {
     if (who.resting != 0) {
       --who.resting;
@@ -180,7 +181,7 @@ class link_cache {
       }
     }
   }
-  // False: somebody else flushes the bucket.
+  // False: another thread flushes the bucket.
   [[nodiscard]] static bool set_mark(bucket& b) noexcept {
     return (b.states.fetch_or(flushing, std::memory_order_acq_rel) & flushing) == 0;
   }

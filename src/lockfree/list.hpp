@@ -118,8 +118,8 @@ class list : public sorted_face_of<list<Memory, Nodes>, Memory, Nodes>,
     }
     return true;
   }
-  // What is wrong with the links while nobody is at work; nullptr: nothing.
-  // meet(node): of each that is not deleted.
+  // What is wrong with the links while no thread is at work; nullptr: nothing.
+  // Calls meet(node) for each node that is not deleted.
   template <class Meet>
   [[nodiscard]] const char* check(Meet&& meet) {
     return chain_.check(*this, root_.first, [](const link&) {}, meet);
@@ -130,7 +130,7 @@ class list : public sorted_face_of<list<Memory, Nodes>, Memory, Nodes>,
     visit(std::uint64_t{0});
   }
   [[nodiscard]] static std::uint64_t start_of(std::uint64_t head) noexcept { return head; }
-  // Links nodes, in the order of their keys, in an empty list that nobody uses.  head(i): offset of node i.
+  // Links nodes, in the order of their keys, in an empty list that no thread uses.  head(i): offset of node i.
   template <class Head>
   void link_all(std::size_t count, Head&& head, unsigned) noexcept {
     link* in = &root_.first;

@@ -2,7 +2,7 @@
 //
 // The anchors name the directory of structures; the directory names each structure's root and the tables of active
 // areas. Directory, tables and roots lie in runs, nodes in extents of equal nodes and in runs; the page map says for
-// each which structure it belongs to, by number.  What belongs to a number that the directory does not know is free.
+// each which structure it belongs to, by number.  Pages of a number that the directory does not know are free.
 #pragma once
 
 #include <bit>
@@ -37,31 +37,32 @@ struct entry {
   std::uint64_t flags;       // checked word: entry_flags
   char name[name_max + 1];   // ends with a zero byte, as does all after it
   std::uint64_t crc;         // XXH3 of all before but `state`, seeded with the entry's offset
-  std::uint64_t tally;       // checked word: entries since the pool was closed; 0: it is open, or nobody has counted
+  std::uint64_t tally;       // checked word: number of entries, while the pool is closed; 0: it is open, or they were
+                             // not counted
   std::uint64_t reserved[2];
 };
 static_assert(sizeof(entry) == 128);
-// State of one that is being dropped, until its pages are nobody's: zero alone may be what a damaged word says.
+// State of a structure that is being dropped, until its pages are free: a state of zero could also be a damaged word.
 constexpr std::uint64_t leaving(std::uint16_t owner) noexcept { return std::uint64_t{owner} << 8; }
 inline constexpr std::uint64_t entry_map = 1;    // with values
 inline constexpr std::uint64_t entry_bytes = 2;  // keys and values of any size
 inline constexpr std::uint64_t entry_volatile_links = 4;
-inline constexpr std::uint64_t entry_sums = 8;  // nodes have sums of what they hold
-// Of one with volatile links: its entries are counted when the pool is closed, for nothing else says that one is
-// missing.
+inline constexpr std::uint64_t entry_sums = 8;  // nodes have sums of their contents
+// A structure with volatile links: its entries are counted when the pool is closed, since nothing else tells that one
+// is missing.
 inline constexpr std::uint64_t entry_tally = 16;
 inline constexpr std::uint64_t entry_flags_known = 31;
-// A library that knows version 1 alone would make nodes without sums.
+// A library that knows only version 1 would make nodes without sums.
 inline constexpr std::uint64_t entry_version_plain = 1;
 inline constexpr std::uint64_t entry_version_sums = 2;
-// One that knows version 2 would leave a tally of before its changes.
+// A library that knows only version 2 would leave a tally from before its changes.
 inline constexpr std::uint64_t entry_version_tally = 3;
 constexpr std::uint64_t entry_version(std::uint64_t flags) noexcept {
   if ((flags & entry_tally) != 0) return entry_version_tally;
   return (flags & entry_sums) != 0 ? entry_version_sums : entry_version_plain;
 }
 
-// In a run of its own.
+// The directory, in a run of its own.
 struct directory {
   std::uint64_t magic;
   std::uint64_t version;     // checked word: 1

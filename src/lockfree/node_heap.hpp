@@ -2,17 +2,17 @@
 // memory.
 //
 // A node exists when its bit is set.  A thread works in one allocation word at a time (56 slots) and class of sizes: it
-// owns the word, so that allocations of different threads do not meet.  Anybody may free a node of any word.
+// owns the word, so that allocations of different threads do not meet.  Any thread may free a node of any word.
 //
-// How many bits a thread sets at once is a parameter.  One, and an allocation writes its word back, as in the paper.
-// All that are free in the word (the default), and an allocation is a few instructions: nodes that are allocated and
-// not yet linked are what the table of active areas is about anyway (active_areas.hpp), so nothing is lost, and the
-// word is written back once for all of them.
+// How many bits a thread sets at once is a parameter.  With one, an allocation writes its word back, as in the paper.
+// With all free bits of the word (the default) an allocation is a few instructions: the table of active areas finds
+// nodes that are allocated and not yet linked anyway (active_areas.hpp), so nothing is lost, and the word is written
+// back once for all of them.
 //
 /// S bit (CAS; its area is active); F it: durable with the first link to the node (lockfree/E1)
 /// Free: when nothing leads to the node, durably: S bit 0 (CAS); F it; | lockfree/E7 before its area may be forgotten
 //
-// Which words have free places allocation_words.hpp knows.  Words of extents that were there when the pool was opened
+// allocation_words.hpp knows which words have free places.  Words of extents that were there when the pool was opened
 // are looked at when the stack of their class is empty, by one thread at a time.  Extents in which nothing is left go
 // back to the pool (empty_extents.hpp).
 #pragma once
@@ -48,7 +48,7 @@ class node_heap {
     bool all_at_once = true;
     std::uint64_t size_pages_at_open = 0;
     bool durable_words = true;   // false: nodes prove themselves; words are rebuilt, and no area is ever active
-    bool gives_extents = false;  // those in which nothing is left
+    bool gives_extents = false;  // extents in which nothing is left
   };
   node_heap(M& medium, std::byte* base, structure_pages& pages, word_table& words, const settings& s) noexcept
       : medium_{medium},
@@ -105,8 +105,8 @@ class node_heap {
     if (left == 0) look_at_extent_of(at.word);
   }
 
-  // A node that nothing leads to, durably.  `written` collects the lines to be written back.  The number of its word
-  // + 1, if that has become empty: look_at_extent_of(), when the lines have been written back.
+  // A node that nothing leads to, durably.  `written` collects the lines to be written back.  Returns the number of its
+  // word + 1 if that has become empty: the caller calls look_at_extent_of() when the lines have been written back.
   template <class Lines>
   std::uint64_t free(std::uint64_t offset, Lines& written) noexcept {
     if (abandoned_.load(std::memory_order_seq_cst)) return 0;
@@ -139,7 +139,7 @@ class node_heap {
     if (!of.serves(words_.states[word].load(std::memory_order_acquire))) return;
     (void)set_aside_if_empty(word - word % words_.shape.words, word_table::class_in(state));
   }
-  // Empty extents that looks have missed, of this process or of those before.
+  // Finds empty extents that earlier looks have missed, also those of earlier processes.
   void find_empty_extents() noexcept {
     if (!settings_.gives_extents || !missed_.exchange(false, std::memory_order_relaxed)) return;
     pages_.each_owned(0, pages_.size_pages(), this, [](void* raw, const owned_pages& p) {
@@ -169,8 +169,8 @@ class node_heap {
     medium_.flush(words, line_bytes);
   }
 
-  // The structure was dropped: its waiting nodes are forgotten, for its pages get a new owner.  Nobody gives any of
-  // them on return.
+  // The structure was dropped: its waiting nodes are forgotten, for its pages get a new owner.  On return no thread
+  // gives any of its pages back.
   void abandon() noexcept {
     abandoned_.store(true, std::memory_order_seq_cst);
     empty_.abandon();
@@ -195,13 +195,13 @@ class node_heap {
     const std::uint64_t bytes = pages_.size_pages() << pages_.sizes().page_shift;
     if (offset - words_.data_offset < bytes) prefetch(offset);
   }
-  // The thread gives its words back.
+  // Gives the thread's words back.
   void release(node_cache& cache, active_areas<M>& areas, std::uint64_t operation) noexcept {
     for (unsigned c = 0; c < classes; ++c) let_go(cache.of[c], areas, operation);
   }
 
   // Calls visit(offset, bytes) for each node that is allocated, of those whose offsets are in [first, end), and for
-  // each run.  For recovery and checks: nobody allocates meanwhile.
+  // each run.  For recovery and checks: no thread allocates meanwhile.
   template <class Visit>
   void each_allocated(std::uint64_t first, std::uint64_t end, Visit&& visit) const noexcept {
     struct closure {
@@ -219,7 +219,7 @@ class node_heap {
     });
   }
 
-  // Calls visit(offset, bytes) for each place for a node of what may be an extent, whoever has it.
+  // Calls visit(offset, bytes) for each place for a node in what may be an extent, of whichever owner.
   template <class Visit>
   void each_place_in(std::uint64_t extent_offset, Visit&& visit) const noexcept {
     if (load_word(base_, extent_offset) != extent_identity_word(extent_offset, nvm::layout::page_kind::coarse)) return;
@@ -289,7 +289,7 @@ class node_heap {
     });
   }
   [[nodiscard]] bool has_durable_words() const noexcept { return settings_.durable_words; }
-  // Words of an extent of nodes that prove themselves, when nobody has used it yet: a node is allocated if
+  // Makes the words of an extent of nodes that prove themselves, before any thread has used it: a node is allocated if
   // lives(offset, bytes) says so.  False: the extent does not say how large its nodes are.
   template <class Lives>
   [[nodiscard]] bool rebuild_words(const owned_pages& p, Lives&& lives) noexcept {
@@ -307,7 +307,7 @@ class node_heap {
     }
     return true;
   }
-  // Nodes that are allocated, in all; as for each_allocated().  By so many threads, if they are worth it.
+  // Number of allocated nodes, under the rules of each_allocated().  By so many threads, if they are worth it.
   [[nodiscard]] std::uint64_t count_allocated(unsigned threads = 1) const noexcept {
     constexpr std::uint64_t pages_per_thread = 8192;
     const auto parts =
@@ -332,8 +332,8 @@ class node_heap {
  private:
   static constexpr unsigned places_to_list = 12;
 
-  // Of a word with these nodes: taking words for a place or two would wear out the table of active areas.  Where nodes
-  // are so large that there are few in a word, any place will do.
+  // Whether a word with these nodes is worth taking: words with a place or two would wear out the table of active
+  // areas. Where nodes are so large that a word has few, any place will do.
   [[nodiscard]] static bool worth_taking(std::uint64_t nodes) noexcept {
     return checked_bits - static_cast<unsigned>(std::popcount(nodes)) >= places_to_list;
   }
@@ -362,12 +362,13 @@ class node_heap {
   [[nodiscard]] std::atomic_ref<std::uint64_t> word_at(std::uint64_t word) const noexcept {
     return std::atomic_ref<std::uint64_t>{*reinterpret_cast<std::uint64_t*>(base_ + words_.word_offset(word))};
   }
-  // The content before.
+  // Returns the content before.
   std::uint64_t change_word(std::uint64_t word, std::uint64_t set, std::uint64_t clear) noexcept {
     const auto at = word_at(word);
     const std::uint8_t seed = word_seed(words_.word_offset(word));
     std::uint64_t now = at.load(std::memory_order_relaxed);
-    // seq_cst: whoever is given a place finds the node that was there out of use; and before the word's state is read.
+    // seq_cst: a thread that is given a place finds the node that was there out of use; and before the word's state is
+    // read.
     while (!at.compare_exchange_weak(now, seal_word(((now & checked_mask) | set) & ~clear, seed),
                                      std::memory_order_seq_cst, std::memory_order_relaxed)) {
     }
@@ -387,7 +388,7 @@ class node_heap {
   [[nodiscard]] std::uint64_t places_of(std::uint64_t word, unsigned c) const noexcept {
     return (*places_)[c][word % words_.shape.words];
   }
-  // Class of the nodes of an extent; `classes`: its length bytes say nothing that we know.
+  // Class of the nodes of an extent; `classes`: its length bytes name none.
   [[nodiscard]] unsigned class_at(std::uint64_t extent_offset) const noexcept {
     const std::byte length = base_[extent_offset + words_.shape.lengths_at + words_.shape.header_slots];
     const unsigned slots = nvm::layout::slots_of_length(static_cast<std::uint8_t>(length));
@@ -466,7 +467,7 @@ class node_heap {
     own = {};
     const unsigned c = word_table::class_in(words_.states[word].load(std::memory_order_relaxed));
     stacks_[c].set_idle(words_, word);
-    // A thread that freed a node while the word was ours has left listing it to us.
+    // A thread that freed a node while the word was ours has left it to us to list the word.
     const std::uint64_t nodes = word_at(word).load(std::memory_order_seq_cst) & checked_mask;
     if ((places_of(word, c) & ~nodes) != 0 && worth_taking(nodes)) became_free(word);
     if (nodes == 0) look_at_extent_of(word);
@@ -492,7 +493,7 @@ class node_heap {
       }
       const std::uint64_t first = words_.first_word_of(*extent);
       for (std::uint64_t w = words_.shape.words; w-- > 0;) {
-        // The pages may have been those of another structure's nodes.
+        // The pages may have held nodes of another structure.
         for (std::uint64_t left = places_of(first + w, c); left != 0; left &= left - 1) {
           wipe(words_.first_slot_offset(first + w) + static_cast<unsigned>(std::countr_zero(left)) * slot_bytes);
         }
@@ -511,7 +512,7 @@ class node_heap {
     }
   }
 
-  // ---- extents in which nothing is left: by who fills the class ----
+  // ---- extents in which nothing is left: called by the thread that fills the class ----
 
   [[nodiscard]] bool has_no_node(std::uint64_t first, unsigned c) const noexcept {
     for (std::uint64_t w = first; w < first + words_.shape.words; ++w) {
@@ -520,12 +521,13 @@ class node_heap {
     }
     return true;
   }
-  // Of what was an extent of this heap when the page map was looked at; `classes`: it is none any more.  Who fills the
-  // class can rely on it.
+  // Class of what was an extent of this heap when the page map was looked at; `classes`: it is gone.  The thread that
+  // fills the class can rely on it.
   [[nodiscard]] unsigned class_of_extent(std::uint64_t offset) const noexcept {
     // acquire: pairs with set_idle().  The first word of an extent gets its state last.
     const std::uint32_t state = words_.states[words_.first_word_of(offset)].load(std::memory_order_acquire);
-    // Without a state it is one of before: such an extent has had no other use since, for only known ones are given.
+    // Without a state it is an extent from before the open: it has had no other use since, because only known ones are
+    // given back.
     if (state == word_table::unknown) return class_at(offset);
     return word_table::owner_in(state) == owner() && word_table::phase_in(state) != word_table::set_aside
                ? word_table::class_in(state)
@@ -585,12 +587,13 @@ class node_heap {
   }
   void list_extent(const owned_pages& p, unsigned c, bool& found) noexcept {
     if (p.owner != owner() || p.kind != nvm::layout::page_kind::coarse || class_of_extent(p.offset) != c) return;
-    // What fails its check is left alone.
+    // A word that fails its check is left alone.
     if (load_word(base_, p.offset) != extent_identity_word(p.offset, p.kind)) return;
     const std::uint64_t first = words_.first_word_of(p.offset);
     for (std::uint64_t w = first; w < first + words_.shape.words; ++w) {
       const std::uint32_t state = words_.states[w].load(std::memory_order_relaxed);
-      // First the state, then the bits: either we see a place that is freed meanwhile, or who frees it sees the state.
+      // First the state, then the bits: either we see a place that is freed meanwhile, or the thread that frees it sees
+      // the state.
       if (word_table::owner_in(state) != owner()) stacks_[c].set_idle(words_, w);
       const std::uint64_t word = word_at(w).load(std::memory_order_seq_cst);
       if ((places_of(w, c) & ~word) == 0 || !word_holds(word, word_seed(words_.word_offset(w)))) continue;
@@ -608,7 +611,7 @@ class node_heap {
       }
     }
   }
-  // Of an extent, those of places in [first, end).
+  // The words of an extent for places in [first, end).
   struct word_range {
     std::uint64_t begin, behind;
   };
@@ -690,7 +693,7 @@ class node_heap {
   std::atomic<bool> abandoned_{false};
   std::array<word_stack, classes> stacks_;
   empty_extents empty_{words_, pages_, stacks_};
-  std::atomic<bool> missed_{true};                             // there may be empty ones that nobody has set aside
+  std::atomic<bool> missed_{true};                             // there may be empty ones that were not set aside
   std::array<std::atomic<std::uint64_t>, classes> cursors_{};  // next page to look at
 };
 

@@ -24,20 +24,20 @@ class node_memory {
     explicit session(typename domain<M>::thread& t) noexcept
         : thread_{&t}, random_{(t.number() + 1) * 0x9E37'79B9'7F4A'7C15ULL} {}
     [[nodiscard]] typename domain<M>::thread& thread() noexcept { return *thread_; }
-    // What the thread has done and seen may be acknowledged when the log is durable up to here.
+    // What the thread has done and seen may be acknowledged once the log is durable up to here.
     [[nodiscard]] lsn_t lsn() const noexcept { return thread_->client.lsn; }
     [[NVM_INLINE]] void enter() noexcept { thread_->enter(); }
     [[NVM_INLINE]] void leave() noexcept { thread_->leave(); }
 
-    // Keys inserted less keys removed, by this session: ever, and since somebody took note.
+    // Keys inserted less keys removed, by this session: ever, and since the last note was taken.
     void count(std::int64_t more) noexcept {
-      // relaxed: whoever adds the sessions up wants a recent number.
+      // relaxed: a reader that adds the sessions up wants a recent number.
       ever_.store(ever_.load(std::memory_order_relaxed) + more, std::memory_order_relaxed);
       lately += more;
     }
     [[nodiscard]] std::int64_t inserted_ever() const noexcept { return ever_.load(std::memory_order_relaxed); }
     std::int64_t lately = 0;
-    // Keeps why a node may not be unlinked or deleted, if it may not.
+    // Keeps the reason if a node may not be unlinked or deleted.
     [[nodiscard, NVM_INLINE]] bool permits(const status& s) noexcept {
       if (!s) [[unlikely]]
         refusal_ = s.error();
@@ -75,7 +75,8 @@ class node_memory {
   node_memory(const node_memory&) = delete;
   node_memory& operator=(const node_memory&) = delete;
 
-  // What the session has reserved goes back.  False: that is nothing.  By its thread, or while that is kept outside.
+  // Gives back what the session has reserved.  False: it had nothing.  Called by its thread, or while that is kept
+  // outside.
   bool end(session& s) noexcept {
     const bool any = s.cache_.has_any();
     heap_.release(s.cache_, s.thread_->areas, s.thread_->operation());
@@ -125,7 +126,7 @@ class node_memory {
                                        std::uint64_t) noexcept {
     return in_.links.begin(l, expected, desired);
   }
-  // Of the same change, a link that leads to the same node at another level.
+  // In the same change, a link that leads to the same node at another level.
   [[nodiscard, NVM_INLINE]] bool begin_above(link& l, link_word expected, link_word desired) noexcept {
     return in_.links.begin(l, expected, desired);
   }
@@ -139,14 +140,14 @@ class node_memory {
   }
   void write_back(const link& l) noexcept { in_.links.write_back(l); }
   void fence_tidied() noexcept { in_.links.fence_tidied(); }
-  // What was tidied and can be seen may be lost, while what was changed later is kept.
+  // Whether tidying that can be seen may be lost while a later change is kept.
   [[nodiscard]] bool may_lose_order() const noexcept { return !M::atomic_batches && !in_.links.plain(); }
   [[nodiscard, NVM_INLINE]] link_word settled(session& s, link& l, link_word seen, std::uint64_t key) noexcept {
     return in_.links.settled(s.thread_->client, l, seen, key);
   }
   [[NVM_INLINE]] void depend(session& s, std::uint64_t key) noexcept { in_.links.depend(s.thread_->client, key); }
 
-  // A word of a node that means something by itself.
+  // A word of a node besides its link.
   void store_word(session& s, std::uint64_t* word, std::uint64_t value, std::uint64_t key) noexcept {
     in_.links.store(s.thread_->client, word, value, key);
   }
@@ -171,7 +172,7 @@ class node_memory {
     M& m = in_.medium();
     m.flush(contents, bytes);
     m.fence(edge{"lockfree/E11"});
-    // release: pairs with the acquire of whoever opens the structure in another thread.
+    // release: pairs with the acquire of a thread that opens the structure.
     std::atomic_ref<std::uint64_t>{*word}.store(seal_word(offset, word_seed(offset_in_pool(word))),
                                                 std::memory_order_release);
     m.flush(word, sizeof *word);
@@ -181,7 +182,7 @@ class node_memory {
   [[nodiscard, NVM_INLINE]] bool may_unlink(session& s, std::uint64_t offset, std::size_t count = 1) noexcept {
     return s.permits(in_.may_unlink(*s.thread_, heap_, offset, false, count));
   }
-  // What leaves with a node that is deleted next, `count` in all.
+  // Asked for nodes that leave with one that is deleted next, `count` in all.
   [[nodiscard, NVM_INLINE]] bool may_leave(session& s, std::uint64_t offset, std::size_t count) noexcept {
     return s.permits(in_.may_unlink(*s.thread_, heap_, offset, !in_.links.defers(), count));
   }
@@ -190,8 +191,8 @@ class node_memory {
   [[nodiscard, NVM_INLINE]] bool will_delete(session& s, std::uint64_t offset) noexcept {
     return s.permits(in_.may_unlink(*s.thread_, heap_, offset, true));
   }
-  // change() of the link that deletes the node at `offset`, if may_unlink() of it.  `at_once`: past the link cache.
-  // first(): what tells recovery of the deletion besides, and is written back; not called where the link cache has it.
+  // change() of the link that deletes the node at `offset`, if may_unlink() allows it.  `at_once`: past the link cache.
+  // first(): writes back what else tells recovery of the deletion; not called where the link cache has it.
   template <class First = nothing_else>
   [[nodiscard, NVM_INLINE]] deletion change_to_delete(session& s, link& l, link_word expected, link_word desired,
                                                       std::uint64_t key, std::uint64_t offset, bool at_once = false,

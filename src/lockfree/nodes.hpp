@@ -20,7 +20,7 @@ struct node_head {
   std::uint64_t order;
 };
 
-// A sum of what a node holds besides its link: of `content` and the order, seeded.
+// Checksum of a node without its link: of `content` and the order, seeded.
 constexpr std::uint64_t node_sum(std::uint64_t order, std::uint64_t content, std::uint64_t seed) noexcept {
   std::uint64_t h = mix_seed(seed, order);
   h = mix_seed(h ^ h >> 32, content);
@@ -29,9 +29,9 @@ constexpr std::uint64_t node_sum(std::uint64_t order, std::uint64_t content, std
 }
 inline constexpr std::uint64_t node_sum_bytes = sizeof(std::uint64_t);
 
-// Head: node_head, or what begins with it.
+// Head: node_head, or a structure that begins with it.
 //
-// Keys and values of 8 bytes.  What `order` is, the structure decides: the key, or a hash that the key can be had from.
+// Keys and values of 8 bytes.  The structure decides what `order` is: the key, or a hash from which the key follows.
 template <class Head>
 struct word_nodes_with {
   static constexpr bool of_bytes = false;
@@ -53,12 +53,12 @@ struct word_nodes_with {
   // < 0, 0, > 0, among nodes of the same order.
   [[nodiscard, NVM_INLINE]] static int compare(const node_head*, key) noexcept { return 0; }
   [[nodiscard]] static key key_of(const node_head* n) noexcept { return n->order; }
-  // Bytes from the head on that may be anything: could they be a node?
+  // Whether bytes from the head on, which may be anything, could be a node.
   [[nodiscard]] static bool fits(const node_head*, std::uint64_t bytes) noexcept { return bytes >= sizeof(node); }
 };
 
-// The same followed by a checksum, which lies in the node's line.  It does not cover the node's place: links and orders
-// say that.
+// The same followed by a checksum, which lies in the node's line.  It does not cover the node's place, which links and
+// orders prove.
 struct word_nodes : word_nodes_with<node_head> {
   static constexpr bool has_sums = true;
   static constexpr std::uint64_t bytes(key, value) noexcept { return sizeof(node) + node_sum_bytes; }
@@ -68,7 +68,7 @@ struct word_nodes : word_nodes_with<node_head> {
     std::memcpy(at + sizeof(node), &sum, sizeof sum);
   }
   static constexpr std::uint64_t reach_with_sum(const node_head*) noexcept { return sizeof(node) + node_sum_bytes; }
-  // Of a node that was filled with one.
+  // For a node that was filled with a sum.
   [[nodiscard]] static bool sum_holds(const node_head* h) noexcept {
     std::uint64_t sum = 0;
     std::memcpy(&sum, static_cast<const node*>(h) + 1, sizeof sum);
@@ -112,7 +112,7 @@ struct byte_nodes_with {
     const std::uint64_t sizes = std::uint64_t{n->key_bytes} | std::uint64_t{n->value_bytes} << 32;
     return node_sum(n->order, checksum(n->content(), std::size_t{n->key_bytes} + n->value_bytes, sizes), 0);
   }
-  // After all that a new node holds.
+  // Called when all else of a new node is filled.
   static void add_sum(node* n) noexcept {
     const std::uint64_t sum = sum_of(n);
     std::memcpy(n->content() + n->key_bytes + n->value_bytes, &sum, sizeof sum);
@@ -127,7 +127,7 @@ struct byte_nodes_with {
   [[nodiscard]] static bool fits(const node_head* h, std::uint64_t bytes) noexcept {
     return bytes >= sizeof(node) && static_cast<const node*>(h)->key_bytes <= bytes - sizeof(node);
   }
-  // Bytes from the node's beginning to its end, as it says itself.
+  // Bytes from the node's beginning to its end, by its own sizes.
   [[nodiscard]] static std::uint64_t reach(const node_head* h) noexcept {
     const auto* n = static_cast<const node*>(h);
     return sizeof *n + std::uint64_t{n->key_bytes} + n->value_bytes;
@@ -138,7 +138,7 @@ struct byte_nodes_with {
   }
   [[nodiscard]] static value value_of(const node_head* h) noexcept {
     const auto* n = static_cast<const node*>(h);
-    // relaxed: whoever acts on the mark exchanges it.
+    // relaxed: a thread that acts on the mark exchanges it.
     const std::uint64_t mark =
         std::atomic_ref<std::uint64_t>{const_cast<std::uint64_t&>(n->mark)}.load(std::memory_order_relaxed);
     return {{n->content() + n->key_bytes, n->value_bytes}, mark};
@@ -155,8 +155,8 @@ using byte_nodes = byte_nodes_with<node_head>;
 static_assert(sizeof(byte_nodes::node) == 32);
 static_assert(node_kind<word_nodes> && node_kind<byte_nodes>);
 
-// The node is in the pool from its beginning to its end, as it says itself: what it holds may be read.  A damaged one
-// may reach out of the pool.
+// Whether the node, by its own sizes, is in the pool from its beginning to its end, so that its contents may be read.
+// A damaged one may reach out of the pool.
 template <class Nodes, class Memory>
 [[nodiscard, NVM_INLINE]] inline bool is_whole(const Memory& memory, const node_head* n) noexcept {
   if constexpr (Nodes::of_bytes) {
@@ -166,7 +166,7 @@ template <class Nodes, class Memory>
   }
 }
 
-// Whether a node that was filled with a sum is whole and holds what it was filled with.
+// Whether a node that was filled with a sum is whole and unchanged.
 template <class Nodes, class Memory>
 [[nodiscard]] inline bool holds_its_sum(const Memory& memory, const node_head* n) noexcept {
   if constexpr (Nodes::has_sums) {
@@ -176,7 +176,8 @@ template <class Nodes, class Memory>
   }
 }
 
-// Whether the order of a whole node is that of its key; of words it is the key, or the key is made from it.
+// Whether the order of a whole node is that of its key; for words it always is, since the key is the order or follows
+// from it.
 template <class Nodes, class Shape>
 [[nodiscard]] inline bool has_order_of_key(const Shape& shape, const node_head* n) noexcept {
   if constexpr (Nodes::of_bytes) {

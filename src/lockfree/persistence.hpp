@@ -1,23 +1,24 @@
-// Link-and-persist (log-free, section 3): how a link changes so that nobody depends on a change that a crash could
+// Link-and-persist (log-free, section 3): how a link changes so that no thread depends on a change that a crash could
 // undo.
 //
-/// Change that means something (an insertion, a deletion):
+/// Change of the contents (an insertion, a deletion):
 ///   0. F the contents of the node, F its allocation word       | lockfree/E1  by the CAS: durable before anything
 ///                                                                              leads there
 ///   1. CAS the link, with the mark `pending`
 ///   2. F the link                                              | lockfree/E2  the operation has happened
 ///   3. CAS the mark off
-///   Whoever depends on a link with the mark does 2 and 3 itself: nobody waits for anybody.
-///   Or the link cache takes it (link_cache.hpp), and 2 comes when somebody depends on it.
+///   A thread that depends on a link with the mark does 2 and 3 itself: no thread waits for another.
+///   Or the link cache takes it (link_cache.hpp), and 2 comes when a thread depends on it.
 /// Change that only tidies up (unlinking what is deleted): CAS, F; durable before the node's memory is free
 /// (domain.hpp).
 ///   where one such change must not outlive another:            CAS, F; | lockfree/E22  by the CAS;  CAS, F
-///   where somebody else will free the node:                    CAS, F; | lockfree/E23  before the operation ends
+///   where another thread will free the node:                   CAS, F; | lockfree/E23  before the operation ends
 //
 // Where stores survive by themselves, a change is a CAS.
 //
-// On an image medium a change is durable when the log is, up to its LSN: an operation tells the largest LSN of what it
-// has changed or read, and whoever acknowledges it waits for that.  For readers the LSN is kept by key, coarsely.
+// On an image medium a change is durable when the log is, up to its LSN: an operation tells the largest LSN of all that
+// it has changed or read, and the thread that acknowledges it waits for that.  For readers the LSN is kept by key,
+// coarsely.
 #pragma once
 
 #include <algorithm>
@@ -33,7 +34,7 @@
 
 namespace nvm::lockfree {
 
-// Of an operation and the thread that runs it.
+// State of an operation and of the thread that runs it.
 struct persistence_client {
   link_cache::client cache;
   lsn_t lsn = 0;  // durable up to here: whatever the thread has done and seen so far may be acknowledged
@@ -45,7 +46,7 @@ class persistence {
   persistence(M& medium, bool with_link_cache) noexcept
       : medium_{medium}, plain_{stores_survive(medium)}, cache_{with_link_cache && !plain_ && !M::atomic_batches} {}
 
-  // The contents of a node that nobody can see yet will be durable before a link leads to it.
+  // The contents of a node that no other thread can see yet will be durable before a link leads to it.
   void contents(const void* p, std::size_t bytes) noexcept {
     if (!planted(plant::node_not_flushed)) medium_.flush(p, bytes);
   }
@@ -85,11 +86,11 @@ class persistence {
     medium_.fence(edge{"lockfree/E2"});
     take_note(who, key);
   }
-  // If it has changed since, whoever changed it found it without the mark.
+  // If it has changed since, the thread that changed it found it without the mark.
   void unmark(link& l, link_word desired) noexcept {
     if (!plain_) (void)l.exchange(desired | pending, desired);
   }
-  // The same for a change that nobody depends on.
+  // The same for a change that no thread depends on.
   [[nodiscard, NVM_INLINE]] bool tidy(link& l, link_word expected, link_word desired) noexcept {
     NVM_ASSERT((expected & pending) == 0);
     if (!l.exchange(expected, desired)) return false;
@@ -104,12 +105,12 @@ class persistence {
   void write_back(const link& l) noexcept {
     if (!plain_) medium_.flush(&l, sizeof l);
   }
-  // tidy(); when it can be seen, what this thread has tidied before is durable.
+  // tidy(); when the change can be seen, this thread's earlier tidying is durable.
   [[nodiscard]] bool tidy_behind(link& l, link_word expected, link_word desired) noexcept {
     if (!plain_) fence_by_rmw(medium_, edge{"lockfree/E22"});
     return tidy(l, expected, desired);
   }
-  // What this thread has tidied is durable on return.
+  // This thread's tidying is durable on return.
   void fence_tidied() noexcept {
     if (!plain_) medium_.fence(edge{"lockfree/E23"});
   }
@@ -120,8 +121,8 @@ class persistence {
     std::atomic_ref<std::uint64_t>{*word}.store(value, std::memory_order_relaxed);
     keep_word(who, word, key);
   }
-  // The same if it is `expected`; otherwise false, and `expected` becomes what it is. What becomes durable is what the
-  // word is then, so that of two threads neither takes the other's change back.
+  // The same if it is `expected`; otherwise false, and `expected` becomes its value.  The word becomes durable with the
+  // value that it then has, so that of two threads neither takes the other's change back.
   [[nodiscard]] bool exchange(persistence_client& who, std::uint64_t* word, std::uint64_t& expected,
                               std::uint64_t value, std::uint64_t key, bool durable) noexcept {
     // relaxed: it orders nothing.
@@ -132,14 +133,14 @@ class persistence {
     return true;
   }
 
-  // What was read from the link is durable on return.  Returns it without the mark.
+  // Makes durable what was read from the link.  Returns it without the mark.
   [[nodiscard, NVM_INLINE]] link_word settled(persistence_client& who, link& l, link_word seen,
                                               std::uint64_t key) noexcept {
     if ((seen & pending) != 0 && !planted(plant::mark_not_settled)) [[unlikely]]
       make_durable(who, l, seen, key);
     return without(seen, pending);
   }
-  // Whatever was done to `key` before, and is not pending, is durable on return, or when the operation's LSN is.
+  // Every earlier change of `key` that is not pending is durable on return, or when the operation's LSN is.
   [[NVM_INLINE]] void depend(persistence_client& who, std::uint64_t key) noexcept {
     if (planted(plant::no_dependence)) return;
     if constexpr (M::atomic_batches) {
@@ -149,9 +150,9 @@ class persistence {
       cache_.depend(medium_, who.cache, key);
     }
   }
-  // Everything done so far by any thread is durable on return, but for what is pending.
+  // Everything done so far by any thread is durable on return, except pending changes.
   void settle_all() noexcept { cache_.flush_all(medium_); }
-  // What this thread has captured just now concerns the key.
+  // Notes that this thread's last capture concerns the key.
   [[NVM_INLINE]] void take_note(persistence_client& who, std::uint64_t key) noexcept {
     if constexpr (M::atomic_batches) {
       const lsn_t lsn = medium_.last_lsn();
@@ -167,7 +168,7 @@ class persistence {
 
   [[nodiscard]] M& medium() noexcept { return medium_; }
   [[nodiscard]] bool plain() const noexcept { return plain_; }  // stores survive by themselves
-  // change() may leave it to the link cache.
+  // Whether change() may leave a link to the link cache.
   [[nodiscard]] bool defers() const noexcept { return cache_.on(); }
 
  private:

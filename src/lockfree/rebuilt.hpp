@@ -1,17 +1,17 @@
 // A structure whose links are volatile: found in a pool by its nodes alone (sealed_nodes.hpp), linked when it is
 // opened.
 //
-// Rebuilding.  Several threads look through all extents and runs of the structure; each keeps the nodes that are live
-// and sorts them by their order; what they have found becomes one sequence, and that the structure.  A node that is not
-// live is free: allocation words are made anew.  Two live nodes of one key are a replacement that a crash came into the
-// middle of: the newer one stays.  What must not come back later is wiped out before anybody works:
+// Rebuilding.  Several threads look through all extents and runs of the structure; each keeps the live nodes and sorts
+// them by their order; the results are merged into one sequence, which becomes the structure.  A node that is not live
+// is free: allocation words are made anew.  Two live nodes of one key are a replacement that a crash has cut: the newer
+// one stays.  Nodes that must not come back later are wiped out before any thread works:
 //
 ///   S 0 in seals that say `live` and do not hold, S gone in seals of nodes that were replaced; F them; | records/E4
-// A seal that fails could be made to hold by what its place is used for next.  Where the structure was counted and
-// nothing has changed since (tally.hpp), no crash explains such a seal: the entries are counted first, and where one is
-// missing nothing is wiped out, so that a repair finds what is left of it.
-// Where a process was killed, and not the machine, seals are written back as they are, for what recovery sees must not
-// be less durable than what it reports.
+// A seal that fails could be made to hold by the next use of its place.  Where the structure was counted and nothing
+// has changed since (tally.hpp), no crash explains such a seal: the entries are counted first, and if one is missing
+// nothing is wiped out, so that a repair finds the rest of it.
+// If a process was killed, and not the machine, seals are written back as they are, since recovery must report nothing
+// that is not durable.
 #pragma once
 
 #include <algorithm>
@@ -31,12 +31,12 @@
 
 namespace nvm::lockfree {
 
-// In a run; constant.
+// The root, in a run; constant.
 struct sealed_root {
   std::uint64_t magic;
   std::uint64_t bits;  // a hash table has 2^bits cells at least
   std::uint64_t seed;  // of the seals, and of a hash
-  std::uint64_t kind;  // as its entry has it; 0: that alone says so
+  std::uint64_t kind;  // as in its entry; 0: only the entry says so
   std::uint64_t reserved[3];
   std::uint64_t sum;  // XXH3 of all before, seeded with the root's offset
 };
@@ -58,7 +58,7 @@ inline void make_sealed_root(std::byte* at, std::uint64_t offset, unsigned bits,
   return r.bits > 40 ? "it has too many cells" : nullptr;
 }
 
-// Shape: a template over its memory that has been given all but that, with these Nodes.
+// Shape: a template with these Nodes, whose only open parameter is its memory.
 template <media M, sealed_node_kind Nodes, template <class> class Shape>
 class rebuilt final : public structure {
  public:
@@ -74,8 +74,8 @@ class rebuilt final : public structure {
         root_words_{read_root(d.base(), f.root)},
         memory_{d, f.owner, root_words_.seed} {}
 
-  // Before anything else.  `had`: entries when it was counted, if nothing has changed since.  Where found_nodes() is
-  // another number nothing is wiped out or linked, unless the structure is only looked at: the caller refuses it.
+  // Called before anything else.  `had`: entries when it was counted, if nothing has changed since.  If found_nodes()
+  // differs, nothing is wiped out or linked, unless the structure is only looked at: the caller refuses it.
   // errc::no_memory, corrupt.
   [[nodiscard]] status rebuild(unsigned parts, std::optional<std::uint64_t> had = std::nullopt,
                                bool only_looks = false) noexcept try {
@@ -114,9 +114,9 @@ class rebuilt final : public structure {
   [[nodiscard]] memory_type& memory() noexcept { return memory_; }
   // Live nodes when it was rebuilt.
   [[nodiscard]] std::uint64_t found_nodes() const noexcept { return found_; }
-  // When it was rebuilt.
+  // Keys when it was rebuilt.
   [[nodiscard]] std::uint64_t count_keys(unsigned = 1) const noexcept { return keys_; }
-  // As those of durable.hpp: what is deleted is not found again, so nothing is deleted and linked still.
+  // As those of durable.hpp: deleted nodes are not found again, so none is deleted and still linked.
   [[nodiscard]] static std::optional<std::uint64_t> count_linked() noexcept { return std::nullopt; }
   [[nodiscard]] static status find_deletions() noexcept { return {}; }
   [[nodiscard]] static bool has_deletions() noexcept { return false; }
@@ -131,7 +131,7 @@ class rebuilt final : public structure {
     });
   }
   [[nodiscard]] bool is_damaged() const noexcept override { return memory_.is_damaged(); }
-  // Links have just been made, but by what nodes say of their order.
+  // Links have just been made, so only the order that nodes name can be wrong.
   [[nodiscard]] const char* links_fault() override {
     return shape_->check([](const node_head*) {});
   }
@@ -139,8 +139,8 @@ class rebuilt final : public structure {
                     void (*visit)(void* context, std::uint64_t offset, std::span<const std::byte> key)) override {
     if (with_sums_) lockfree::each_failing(*shape_, memory_, context, visit);
   }
-  // Extents are a structure's as long as there is one: its nodes are in no page that is free.  Runs are given back
-  // before the seals in them need be gone.
+  // Extents belong to a structure as long as it exists: its nodes are in no free page.  Runs may be given back before
+  // the seals in them are gone.
   void each_stray(void* context, void (*visit)(void* context, std::uint64_t offset)) noexcept override {
     structure_pages& pages = memory_.of().pages();
     const std::uint64_t end = round_down(pages.size_pages(), nvm::layout::coarse_extent_pages);
@@ -205,7 +205,7 @@ class rebuilt final : public structure {
     return r;
   }
   [[nodiscard]] M& medium() noexcept { return memory_.of().medium(); }
-  // What recovery sees need not be on the medium.
+  // Whether words that recovery sees may be missing on the medium.
   [[nodiscard]] bool looks_at_caches() const noexcept { return !M::atomic_batches && !memory_.plain(); }
 
   void look_through(scan& s, part_of_scan& part) noexcept try {
@@ -256,7 +256,7 @@ class rebuilt final : public structure {
     });
     return live;
   }
-  // Keeps the node in so many bytes, if one lives there; wipes out what could become one.
+  // Keeps the node in so many bytes, if one lives there; wipes out bytes that could become one.
   [[nodiscard]] bool is_live(scan& s, part_of_scan& part, std::uint64_t offset, std::uint64_t bytes) noexcept try {
     const std::uint64_t live = live_in(offset, bytes);
     if (live != 0) {
@@ -289,7 +289,7 @@ class rebuilt final : public structure {
     return true;
   }
   void wipe(part_of_scan& part, std::uint64_t offset, std::uint64_t bytes) noexcept {
-    // What looks like a seal may be among the bytes of a node that is gone: they stay until `gone` is durable.
+    // Bytes of a node that is gone may look like a seal: they stay until `gone` is durable.
     if (looks_at_caches()) fence_wiped();
     shape_type::each_head(bytes, [&](std::uint64_t inside) {
       if (bytes - inside < sizeof(typename Nodes::node)) return;
@@ -366,7 +366,7 @@ class rebuilt final : public structure {
     s.was_counted = false;
     for (const std::uint64_t head : replaced) {
       const std::uint64_t start = shape_type::start_of(head);
-      // Whatever else in its place could become a node is wiped out now, as in any place where none lives.
+      // Everything in its place that could become a node is wiped out now, as in any place where none lives.
       memory_.heap().each_allocated(
           start, start + 1, [&](std::uint64_t offset, std::uint64_t bytes) { (void)is_live(s, part, offset, bytes); });
       memory_.heap().free(start, no_lines);

@@ -2,24 +2,24 @@
 // tables and skip lists become sets of durable nodes over it, as they are; rebuilt.hpp finds the nodes when a pool is
 // opened, and links them.
 //
-// A link bears the mark `pending` until the nodes whose fate it decides are durable:
+// A link bears the mark `pending` until the nodes that it is about are durable:
 //
 /// insert    S node, its seal fresh;  CAS before -> node, pending
-///           CAS seal live; F node;                   | records/E1  the node is there
+///           CAS seal live; F node;                   | records/E1  the node exists
 ///           CAS the mark off
 /// remove    CAS node -> next|gone, pending
-///           CAS seal gone; F seal;                   | records/E2  it is not
+///           CAS seal gone; F seal;                   | records/E2  the node is gone
 ///           CAS the mark off
 /// replace   S replacement, its version one higher;  CAS node -> replacement|gone, pending
 ///           CAS replacement's seal live; F it;       | records/E1  the replacement is there
 ///           CAS node's seal gone; F it;              | records/E2  and alone
 ///           CAS the mark off
 /// bytes     F the contents;                          | records/E3  by the CAS: durable before their seal says `live`
-// Whoever depends on a link with the mark does all of this itself, so nobody waits for anybody: a look-up that meets
-// the mark on its way to what it reports waits for a fence, any other for none.
+// A thread that depends on a link with the mark does all of this itself, so no thread waits for another: a look-up that
+// meets the mark on the link that it reports waits for a fence, any other for none.
 //
-// Where stores survive by themselves the marks remain, for the seal is what survives: it has to be raised before
-// anybody reports what the link says.
+// Where stores survive by themselves the marks remain, because the seal survives and not the link: it has to be raised
+// before any thread reports what the link says.
 //
 // Allocation words are volatile, too, and no area is ever active: a node that was allocated and is not live after a
 // crash is free.  A node is retired when its seal is durably `gone`, so freeing it waits for the epochs alone.
@@ -67,7 +67,7 @@ class sealed_memory : public node_memory<M> {
     if (offset >= index_offset) return index_ + (offset - index_offset);
     return base::at(offset);
   }
-  using base::at;  // of nodes alone
+  using base::at;  // for nodes only
   [[nodiscard, NVM_INLINE]] std::uint64_t offset_in_pool(const void* p) const noexcept {
     const auto inside = static_cast<std::uint64_t>(static_cast<const std::byte*>(p) - index_);
     return inside < index_bytes_ ? index_offset + inside : base::offset_in_pool(p);
@@ -87,7 +87,7 @@ class sealed_memory : public node_memory<M> {
   [[nodiscard]] std::uint64_t index_bytes() const noexcept { return index_bytes_; }
   [[nodiscard]] result<std::uint64_t> take_array(session&, std::uint64_t bytes) noexcept { return take_index(bytes); }
   void publish_run(const void*, std::size_t, std::uint64_t* word, std::uint64_t offset) noexcept {
-    // release: whoever finds the array finds what is in it.
+    // release: a thread that finds the array finds its contents.
     std::atomic_ref<std::uint64_t>{*word}.store(seal_word(offset, word_seed(offset_in_pool(word))),
                                                 std::memory_order_release);
   }
@@ -126,7 +126,7 @@ class sealed_memory : public node_memory<M> {
   static void finish(session&, std::uint64_t) noexcept {}
   static void unmark(link&, link_word) noexcept {}
 
-  // ---- what only changes the way ----
+  // ---- changes of the way alone ----
 
   [[nodiscard, NVM_INLINE]] static bool tidy(link& l, link_word expected, link_word desired) noexcept {
     return l.exchange(expected, desired);
@@ -139,10 +139,10 @@ class sealed_memory : public node_memory<M> {
   }
   static void write_back(const link&) noexcept {}
   static void fence_tidied() noexcept {}
-  // Nothing of what was tidied is on media.
+  // No tidying is on media.
   [[nodiscard]] static constexpr bool may_lose_order() noexcept { return false; }
 
-  // What was read from the link is durable on return.  Returns it without the mark.
+  // Makes durable what was read from the link.  Returns it without the mark.
   [[nodiscard, NVM_INLINE]] link_word settled(session& s, link& l, link_word seen, std::uint64_t) noexcept {
     if ((seen & pending) != 0 && !planted(plant::mark_not_settled)) [[unlikely]]
       help(s, l, seen);
@@ -152,7 +152,7 @@ class sealed_memory : public node_memory<M> {
     if constexpr (M::atomic_batches) this->of().links.depend(s.thread().client, key);
   }
 
-  // Of a node that nobody can see yet, or of a cell.
+  // Contents of a node that no other thread can see yet, or of a cell.
   [[NVM_INLINE]] void contents(const void* p, std::size_t bytes) noexcept {
     if constexpr (!Nodes::sealed_whole) {
       if (!plain_ && !is_in_index(offset_in_pool(p))) medium().flush(p, bytes);
@@ -174,7 +174,7 @@ class sealed_memory : public node_memory<M> {
   [[nodiscard]] std::uint64_t sum_of(const sealed_head* n, std::uint64_t offset) const noexcept {
     return Nodes::sum_of(n, offset, seed_);
   }
-  // Begins the write-back of what makes the node live.
+  // Begins the write-back of the bytes that make the node live.
   [[NVM_INLINE]] void write_back_live(const sealed_head* n) noexcept {
     if constexpr (Nodes::sealed_whole) {
       medium().flush(&n->order, sizeof(typename Nodes::node) - offsetof(node_head, order));
@@ -199,7 +199,7 @@ class sealed_memory : public node_memory<M> {
       if (!plain_) fence_by_rmw(medium(), edge{"records/E3"});
     }
   }
-  // Called by the thread that changed the link to `marked`, or by any that found it so.
+  // Called by the thread that changed the link to `marked`, or by one that found it so.
   [[NVM_INLINE]] void make_durable(session& s, link& l, link_word marked, std::uint64_t key, bool replaces) noexcept {
     if ((marked & gone) == 0 || replaces) {
       sealed_head* n = node(offset_of(marked));
@@ -223,8 +223,8 @@ class sealed_memory : public node_memory<M> {
   // Makes a pending change durable.  The key noted is the changed entry's, whichever thread helps: by it other threads
   // find the position of the change.
   [[gnu::noinline]] void help(session& s, link& l, link_word seen) noexcept {
-    // A deletion leaves the link to what follows, which is durable; a replacement has the order of what it replaces.
-    // Something that follows and has the same order is made durable once more.
+    // A deletion leaves a link to the next node, which is durable; a replacement has the order of the node that it
+    // replaces. A next node of the same order is made durable once more.
     const bool to_node = (seen & cell) == 0 && offset_of(seen) != 0;
     const bool replaces = (seen & gone) != 0 && to_node && node(offset_of(seen))->order == holder_of(l)->order;
     make_durable(s, l, seen, ((seen & gone) != 0 ? holder_of(l) : node(offset_of(seen)))->order, replaces);

@@ -1,16 +1,15 @@
 // Nodes that prove themselves (after Zuriel, Friedman, Sheffi, Cohen and Petrank, "Efficient Lock-Free Durable Sets",
-// OOPSLA 2019): what is in a structure is what its durable nodes say, and nothing else.  Links are volatile.
+// OOPSLA 2019): a structure consists of its durable nodes, and of nothing else.  Links are volatile.
 //
 // A node's seal is a checked sum of its contents, its place and its structure, with two bits of state and two of
 // version:
 //
 //   fresh   filled, not in the structure yet
-//   live    in the structure: all that a crash leaves with this state, and a sum that holds, is there afterwards
+//   live    in the structure: every node that a crash leaves with this state, and a sum that holds, is there afterwards
 //   gone    no longer in it
 //
-// In one life of a node the state only rises, whoever raises it.  A place that is used again holds `gone` durably, so
-// nothing has to be written back before; words of its old and its new life that a crash has mixed have no sum that
-// holds.
+// In one life of a node the state only rises.  A place that is used again holds `gone` durably, so nothing has to be
+// written back first; if a crash mixes words of its old and its new life, no sum holds.
 #pragma once
 
 #include <atomic>
@@ -39,7 +38,7 @@ constexpr std::uint64_t state_of(std::uint64_t s) noexcept { return s & state_ma
 constexpr unsigned version_of(std::uint64_t s) noexcept {
   return static_cast<unsigned>((s & version_mask) >> version_shift);
 }
-// Of a node that replaces one of version v; of one that replaces none: 0.
+// Version of a node that replaces one of version v; a node that replaces none has 0.
 constexpr unsigned next_version(unsigned v) noexcept { return (v + 1) % 4; }
 
 constexpr std::uint64_t sum_of(std::uint64_t order, std::uint64_t content, std::uint64_t offset,
@@ -48,18 +47,18 @@ constexpr std::uint64_t sum_of(std::uint64_t order, std::uint64_t content, std::
 }
 
 inline std::uint64_t load(const sealed_head* n) noexcept {
-  // acquire: pairs with raise(): what a deletion has replaced the node by is durable.
+  // acquire: pairs with raise(): the replacement of a deleted node is durable.
   return std::atomic_ref<std::uint64_t>{const_cast<std::uint64_t&>(n->seal)}.load(std::memory_order_acquire);
 }
 inline void set(sealed_head* n, std::uint64_t s) noexcept {
-  // relaxed: nobody knows of the node yet, or it is rebuilt by one thread.
+  // relaxed: no other thread knows the node yet, or one thread rebuilds.
   std::atomic_ref<std::uint64_t>{n->seal}.store(s, std::memory_order_relaxed);
 }
-// To `state`, unless it is there or beyond.
+// Raises the state to `state`, unless it is there or beyond.
 inline void raise(sealed_head* n, std::uint64_t state) noexcept {
   const std::atomic_ref<std::uint64_t> at{n->seal};
   std::uint64_t now = at.load(std::memory_order_relaxed);
-  // release: what the node holds, and what was durable before, came before.
+  // release: the node's contents, and what was durable before, came before.
   while (state_of(now) < state && !at.compare_exchange_weak(now, (now & ~state_mask) | state, std::memory_order_release,
                                                             std::memory_order_relaxed)) {
   }

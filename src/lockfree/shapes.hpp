@@ -1,4 +1,4 @@
-// The table of shapes: a row for each kind of structure that a pool can have.  Whoever makes or opens one by its kind
+// The table of shapes: a row for each kind of structure that a pool can have.  Code that makes or opens one by its kind
 // asks the table, and nothing else knows them all.
 #pragma once
 
@@ -13,7 +13,7 @@
 
 namespace nvm::lockfree {
 
-// A row: what messages call the kind, and the shape over a memory with nodes of one kind.
+// A row: the kind's name in messages, and the shape over a memory with nodes of one kind.
 struct list_row {
   static constexpr layout::kind kind = layout::kind::list;
   static constexpr const char* name = "list";
@@ -60,7 +60,7 @@ struct row_with {
   using shape = typename Row::template shape<Memory, Nodes>;
 };
 
-// By name, for who knows which one he wants.
+// By name, for code that knows which one it wants.
 template <class Memory>
 using word_list = list<Memory, word_nodes>;
 template <class Memory>

@@ -8,23 +8,24 @@
 /// remove    marks `gone` at its upper levels, from above (tidy, E22 between them); CAS node -> next|gone (change); CAS
 ///           before -> next at each level, from above (tidy)
 /// replace   the same with node -> replacement|gone at the bottom; the replacement is as high and takes over the links
-// So a crash finds in each level a proper list of nodes that are in all levels below, but for nodes that were being
-// deleted or built.  What does not hold then is that a node left the upper levels before the bottom: recovery sees to
-// that (detach()) before it frees what is not linked at the bottom.
+// So a crash finds in each level a proper list of nodes that are in all levels below, except nodes that were being
+// deleted or built.  A node may then have left the bottom before the upper levels: recovery takes it out of those
+// (detach()) before it frees nodes that are not linked at the bottom.
 //
 // The thread that unlinks a node at the bottom retires it, once.  It may be linked above at that moment:
 //   - by the operation that deletes it and has not yet unlinked it above: it does so before it ends;
 //   - by the one that inserted it and is still building: when it is done and finds the node gone, it unlinks it again.
-// Both are inside while the generation waits (domain.hpp).  Somebody may come in meanwhile and find the node above, so
-// the node waits for two generations: when the first has passed, nobody who comes in can find it any more.  Whoever
-// unlinks above what somebody else retires fences before its operation ends (E23); E9 covers the thread that retires.
+// Both are inside while the generation waits (domain.hpp).  A thread may come in meanwhile and find the node above, so
+// the node waits for two generations: when the first has passed, no thread that comes in can find it any more.  A
+// thread that unlinks above a node which another thread retires fences before its operation ends (E23); E9 covers the
+// thread that retires.
 //
 // What an operation depends on is durable before it changes or reports anything: as in chain.hpp at the bottom; a link
 // that is followed above is made durable before a node is put after it.  A node that is reached from above is durably
 // linked at the bottom, for each level was begun when those below it were durable.
 //
 // A search for reading never stands on a node that is deleted at that level: links of such nodes do not change any
-// more, and what was inserted since would be missed.
+// more, and nodes that were inserted since would be missed.
 //
 // Where a node lies: `height` (8 bytes), its links from the highest down to level 1, then the head with the link of
 // level 0 and the order.  Links lead to the head; so level i is found at the same place whatever the height is, and key
@@ -140,12 +141,12 @@ class skip_list : public sorted_face_of<skip_list<Memory, Nodes>, Memory, Nodes>
   // ---- recovery ----
 
   static constexpr bool searches_slowly = false;
-  // Whether the node in `bytes` at `offset`, which may hold anything, is linked at the bottom, step by step
-  // (durable.hpp): each ends where memory has to be waited for.  begin(): false: it is not.
+  // Finds out step by step (durable.hpp) whether the node in `bytes` at `offset`, which may hold anything, is linked at
+  // the bottom: each step ends where memory has to be waited for.  begin() false: it is not.
   struct probe {
     const node_head* of = nullptr;
     std::uint64_t at = 0;
-    link* stand = nullptr;  // of the last node before, its link of level 0
+    link* stand = nullptr;  // link of level 0 of the last node before
     link* by = nullptr;     // at level 0: where `w` was read
     link_word w = 0;
     unsigned level = 0;
@@ -161,11 +162,12 @@ class skip_list : public sorted_face_of<skip_list<Memory, Nodes>, Memory, Nodes>
     const node_head* n = candidate(offset, bytes);
     return n == nullptr ? nullptr : &n->next;
   }
-  // Calls pass(link) for each link, at every level that the node may have been linked at, that a search for it follows,
-  // and for those after as long as nodes are deleted.
+  // Calls pass(link) for each link that a search for the node follows, at every level where it may have been linked,
+  // and for the links after these as long as nodes are deleted.
   template <class Pass>
   void each_link_to(std::uint64_t offset, std::uint64_t bytes, Pass&& pass) noexcept;
-  // The node, which is not linked at the bottom, leaves the levels above; true: it was in one.  Nobody else is there.
+  // Takes the node, which is not linked at the bottom, out of the levels above; true: it was in one.  No other thread
+  // is there.
   bool detach(std::uint64_t offset, std::uint64_t bytes) noexcept;
   template <class Visit>
   [[nodiscard]] bool each_linked(Visit&& visit) noexcept;
@@ -182,7 +184,7 @@ class skip_list : public sorted_face_of<skip_list<Memory, Nodes>, Memory, Nodes>
   // Heights of nodes of more levels than can be told from the place are drawn again.
   template <class Head>
   void link_all(std::size_t count, Head&& head, unsigned) noexcept;
-  // What is wrong with the levels while nobody is at work; nullptr: nothing.
+  // What is wrong with the levels while no thread is at work; nullptr: nothing.
   template <class Meet>
   [[nodiscard]] const char* check(Meet&& meet);
 
@@ -207,7 +209,7 @@ class skip_list : public sorted_face_of<skip_list<Memory, Nodes>, Memory, Nodes>
   static constexpr std::uint64_t head_at(unsigned height) noexcept {
     return height <= low_heights ? height * std::uint64_t{8} : tall_head;
   }
-  // Of a linked node; of a damaged one, a height that is safe.
+  // Height of a linked node; for a damaged one a height that is safe.
   [[nodiscard, NVM_INLINE]] unsigned height_of(const node_head* n) const noexcept {
     const std::uint64_t inside = memory_.offset_in_pool(n) % line;
     if (inside != 0) [[likely]]
@@ -219,7 +221,7 @@ class skip_list : public sorted_face_of<skip_list<Memory, Nodes>, Memory, Nodes>
   [[nodiscard, NVM_INLINE]] node_head* node_at(link_word w) const noexcept {
     return reinterpret_cast<node_head*>(memory_.inside(offset_of(w), sizeof(typename Nodes::node)));
   }
-  // On a level: that of a damaged list may lead round in a circle.  nullptr: as node_at(), or it does.
+  // The same on a level, which in a damaged list may lead round in a circle; then nullptr, too.
   [[nodiscard, NVM_INLINE]] node_head* node_at(link_word w, climb& up) const noexcept {
     node_head* n = node_at(w);
     if (n == nullptr || up.step(n->order, n)) [[likely]]
@@ -234,7 +236,7 @@ class skip_list : public sorted_face_of<skip_list<Memory, Nodes>, Memory, Nodes>
     memory_.report_damage(memory_.offset_in_pool(n));
     return true;
   }
-  // What may be a node in `bytes` at `start`; nullptr: it is none.
+  // Head of what may be a node in `bytes` at `start`; nullptr: it is none.
   [[nodiscard]] node_head* candidate(std::uint64_t start, std::uint64_t bytes) const noexcept {
     std::byte* at = memory_.at(start);
     if (at == nullptr || bytes < line) return nullptr;
@@ -252,8 +254,8 @@ class skip_list : public sorted_face_of<skip_list<Memory, Nodes>, Memory, Nodes>
   [[nodiscard, NVM_INLINE]] bool before(const node_head* n, std::uint64_t order, const key& k) const noexcept {
     return compare(n, order, k) < 0;
   }
-  // At the level of this link of it: by its mark, or by that of the bottom, which alone is durable for sure after a
-  // crash.
+  // Whether the node is deleted at the level of this link: by the link's mark, or by the bottom's, which alone is
+  // durable for sure after a crash.
   [[nodiscard, NVM_INLINE]] static bool is_deleted(const node_head* n, link_word at_level) noexcept {
     return ((at_level | n->next.load()) & gone) != 0;
   }
@@ -262,10 +264,10 @@ class skip_list : public sorted_face_of<skip_list<Memory, Nodes>, Memory, Nodes>
     const auto zeros = static_cast<unsigned>(std::countr_zero(s.random() | std::uint64_t{1} << 62));
     return std::min(1 + zeros / rise_bits, skip_levels);
   }
-  // Searches begin there.
+  // Makes searches begin there.
   void raise(unsigned height) noexcept {
     unsigned known = levels();
-    // relaxed: who does not know yet finds everything at the levels below.
+    // relaxed: a thread that does not know yet finds everything at the levels below.
     while (known < height && !levels_.compare_exchange_weak(known, height, std::memory_order_relaxed)) {
     }
   }
@@ -330,8 +332,8 @@ class skip_list : public sorted_face_of<skip_list<Memory, Nodes>, Memory, Nodes>
     return s.refusal();
   }
 
-  // Where the key is or would be, at all levels; unlinks what is deleted on the way.  False: failure() says why.
-  // `owes`: it has unlinked above what it did not retire.
+  // Finds where the key is or would be, at all levels; unlinks deleted nodes on the way.  False: failure() says why.
+  // `owes`: it has unlinked above a node that it did not retire.
   [[nodiscard, NVM_INLINE]] bool find(session& s, std::uint64_t order, const key& k, position& p, bool& owes) noexcept;
   [[nodiscard, NVM_INLINE]] outcome try_find(session& s, std::uint64_t order, const key& k, position& p,
                                              bool& owes) noexcept;
@@ -343,7 +345,7 @@ class skip_list : public sorted_face_of<skip_list<Memory, Nodes>, Memory, Nodes>
   template <class Size, class Fill>
   [[nodiscard]] result<written> put_owing(session& s, std::uint64_t order, const key& k, write_rule rule, Size&& size,
                                           Fill&& fill, bool& owes) noexcept;
-  // What follows at level i after a node that takes the place p, or that of the old one there.
+  // The node that follows at level i after one that takes the place p, or that of the old one there.
   [[nodiscard]] std::uint64_t follows(const position& p, node_head* old, unsigned i) const noexcept {
     const std::uint64_t led = offset_of(p.at[i].word);
     if (old == nullptr || led != memory_.offset_in_pool(old)) return led;
@@ -362,13 +364,13 @@ class skip_list : public sorted_face_of<skip_list<Memory, Nodes>, Memory, Nodes>
   template <class Decide>
   [[nodiscard]] result<bool> take_owing(session& s, std::uint64_t order, const key& k, Decide&& decide,
                                         bool& owes) noexcept;
-  // Whether the node may be deleted; asked before its upper levels are closed, for then it has to go.
+  // Whether the node may be deleted; asked before its upper levels are closed, since after that it has to go.
   [[nodiscard, NVM_INLINE]] bool may_close(session& s, const node_head& n) noexcept {
     return height_of(&n) == 1 || memory_.will_delete(s, start_of(memory_.offset_in_pool(&n)));
   }
-  // Marks the upper levels of a node, from above; a mark is durable before the one below it can be seen, so that nobody
-  // ever stands at a level on a node that has left the one below.  For the lowest, the mark at the bottom stands in.
-  // Returns the link of the bottom, settled.
+  // Marks the upper levels of a node, from above; a mark is durable before the one below it can be seen, so that no
+  // thread ever stands at a level on a node that has left the one below.  For the lowest, the mark at the bottom stands
+  // in.  Returns the link of the bottom, settled.
   [[NVM_INLINE]] link_word close(session& s, node_head& n, unsigned height) noexcept;
   // Retires a node that was unlinked at the bottom.
   [[NVM_INLINE]] void retire(session& s, std::uint64_t start, const node_head* n) noexcept {
@@ -378,11 +380,11 @@ class skip_list : public sorted_face_of<skip_list<Memory, Nodes>, Memory, Nodes>
       memory_.retire_twice(s, start);
     }
   }
-  // The node at p, which we have deleted, leaves all levels; `behind` follows at the bottom.  In those below
+  // Unlinks the node at p, which we have deleted, from all levels, given its link at the bottom.  In levels below
   // `taken_over` a replacement is linked in its place.
   [[NVM_INLINE]] void unlink(session& s, const position& p, node_head* n, link_word behind, bool may_go,
                              unsigned taken_over, std::uint64_t order, const key& k, bool& owes) noexcept;
-  // Unlinks what is deleted and has this key, at all levels, unless memory is short.
+  // Unlinks deleted nodes with this key, at all levels, unless memory is short.
   [[gnu::noinline]] void sweep(session& s, std::uint64_t order, const key& k, bool& owes) noexcept {
     position p;
     owes = true;

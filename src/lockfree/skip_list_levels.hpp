@@ -94,11 +94,11 @@ inline deletion skip_list<Memory, Nodes>::link_in(session& s, position& p, node_
     // may_close() has done what change_to_delete() does first.
     if (!memory_.begin(s, bottom, expected, desired, order)) return deletion::forestalled;
     taken_over = build(s, p, bottom, desired, old, n, height, order, k, owes);
-    // What was unlinked on the way has taken of the room.
+    // Nodes that were unlinked on the way have taken some of the room.
     if (old != nullptr) may_go = memory_.may_unlink(s, old_start);
   }
   if (old != nullptr) unlink(s, p, old, to, may_go, taken_over, order, k, owes);
-  // It was deleted while it was built, and who did so may have looked too early.
+  // It was deleted while it was built, and the thread that did so may have looked too early.
   if (height > 1 && (n->next.load() & gone) != 0) [[unlikely]]
     sweep(s, order, k, owes);
   return deletion::done;
@@ -199,7 +199,7 @@ inline void skip_list<Memory, Nodes>::unlink(session& s, const position& p, node
   std::uint32_t written = 0;
   for (unsigned i = height; i-- > 1;) {
     if (i < taken_over) continue;
-    // Where it was not linked, somebody may have linked it since.
+    // Where it was not linked, another thread may have linked it since.
     if (i < p.levels && offset_of(p.at[i].word) == at &&
         memory_.swing(*p.at[i].in, without(p.at[i].word, pending), offset_of(level(&n->next, i).load()))) {
       written |= 1U << i;

@@ -1,5 +1,5 @@
-// The part of skip_list.hpp that recovery, rebuilding and the check call: nobody is at work, and bytes may be anything.
-// Included by that.
+// The part of skip_list.hpp that recovery, rebuilding and the check call: no thread is at work, and bytes may be
+// anything. Included by that.
 #pragma once
 
 #include "lockfree/skip_list.hpp"

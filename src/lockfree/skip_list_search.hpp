@@ -1,7 +1,7 @@
-// The part of skip_list.hpp that searches: to report a key, to walk, and to change what is found.  Included by that.
+// The part of skip_list.hpp that searches: to report a key, to walk, and to make a change.  Included by that.
 //
-// A reader unlinks nothing.  A search for a change unlinks what is deleted on the way, and finds for each level the
-// link that a node of this key would be linked by.
+// A reader unlinks nothing.  A search for a change unlinks deleted nodes on the way, and finds for each level the link
+// by which a node of this key would be linked.
 #pragma once
 
 #include "lockfree/skip_list.hpp"
@@ -144,7 +144,7 @@ inline auto skip_list<Memory, Nodes>::try_find(session& s, std::uint64_t order, 
   }
   return find_at_bottom(s, order, k, stand, stop, p);
 }
-// At level i, from `stand` on, whose link of level 0 that is, to where `stop` begins.
+// Goes on at level i, from the node with link of level 0 `stand`, to where `stop` begins.
 template <memory Memory, node_kind Nodes>
 inline auto skip_list<Memory, Nodes>::find_above(session& s, std::uint64_t order, const key& k, unsigned i,
                                                  link*& stand, std::uint64_t& stop, position& p, bool& owes) noexcept

@@ -1,9 +1,9 @@
-// Tallies: how many entries a structure with volatile links has, counted when the pool is closed.  Nothing else says
+// Tallies: how many entries a structure with volatile links has, counted when the pool is closed.  Nothing else tells
 // that one is missing, since no durable link leads to a node.
 //
 /// at rest   S the number; F it                     (all that was done is durable; the number may come later, or never)
-/// open      S 0; F it;                  | lockfree/E19  it is gone before anybody changes anything
-// So whoever finds one finds as many entries, or damage.
+/// open      S 0; F it;                  | lockfree/E19  it is gone before any thread changes anything
+// So a process that finds a tally finds as many entries, or damage.
 #pragma once
 
 #include <atomic>
@@ -16,7 +16,7 @@
 
 namespace nvm::lockfree {
 
-// Nothing: nobody has counted since the last change, or the word fails its check.  `at`: of the word.
+// nullopt: they were not counted since the last change, or the word fails its check.  `at`: offset of the word.
 [[nodiscard]] inline std::optional<std::uint64_t> tally_in(const layout::entry& e, std::uint64_t at) noexcept {
   if (e.tally == 0 || !word_holds(e.tally, word_seed(at))) return std::nullopt;
   return e.tally & checked_mask;

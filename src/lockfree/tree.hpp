@@ -1,34 +1,34 @@
 // A lock-free external search tree (Natarajan and Mittal, "Fast Concurrent Lock-Free Binary Search Trees", PPoPP 2014;
 // log-free, section 3): keys and values in the leaves, branches above them with copies of keys that show the way.
 //
-// Left of a branch is what is less than its key.  An edge is a link in the branch above, or that of the root; with the
-// tag `branch` it leads to a branch, without it to a leaf.
+// Keys less than that of a branch are on its left.  An edge is a link in the branch above, or that of the root; with
+// the tag `branch` it leads to a branch, without it to a leaf.
 //
 /// insert    F leaf, F branch over it and its neighbour; CAS edge -> branch                       (change)
 /// replace   F leaf; CAS edge -> leaf                                                              (change)
 /// remove    CAS edge -> leaf|gone (change): from here on the leaf is not in the tree.  Tidying up: the other edge of
 ///           the leaf's branch gets the tag frozen (CAS, not written back: it matters to nobody after a crash), and the
 ///           edge above the branch leads where that one leads (tidy)
-// An edge that is gone or frozen does not change any more; whoever finds one in the way helps to tidy up first.  The
-// edge above is the last on the way that is not frozen: branches between it and the leaf's are leaving, too, and leave
-// with it, each with its leaf that is gone.
+// An edge that is gone or frozen does not change any more; a thread that finds one in the way helps to tidy up first.
+// The edge above is the last on the way that is not frozen: branches between it and the leaf's are leaving, too, and
+// leave with it, each with its leaf that is gone.
 //
 // The thread that swings the edge above retires everything that leaves with it; it has noted the areas before.
 //
-// What is unlinked bears a mark, durably before: a branch an edge that is gone, a leaf its own link, which leads
-// nowhere and is gone.  The fence of a deletion covers the leaf's mark, too, whoever fences: once an edge is gone and
-// not pending, its leaf is marked.  A leaf that is replaced is marked before; if it stays, recovery looks for it in
-// vain.
+// A node bears a mark durably before it is unlinked: a branch an edge that is gone; a leaf its own link, which leads
+// nowhere and is gone.  The fence of a deletion covers the leaf's mark, too, whichever thread fences: once an edge is
+// gone and not pending, its leaf is marked.  A leaf that is replaced is marked before; if it stays, recovery looks for
+// it in vain.
 //
 // What an operation depends on is durable before it changes or reports anything: the edge of the leaf, and the edge
-// that leads to the branch of that edge, for the two are what an insertion has made.  Edges further up were durable
-// before those below them could be made.  A deletion is durable before anybody tidies up.
+// that leads to the branch of that edge, since an insertion has made these two.  Edges further up were durable before
+// those below them could be made.  A deletion is durable before any thread tidies up.
 //
-// Swinging the edge above is written back and not waited for.  A crash may leave it as it was: it leads through the
-// branch that has left to where it leads now, by edges that do not change, and whatever happens after happens in the
-// same words.  What happens at that edge itself takes its word along.  But after the edge there is room now for keys
-// that the branch kept away: so the edge bears the tag rerouted, until somebody has inserted after it, who writes it
-// back, too, and takes the tag off when the insertion is durable.
+// Swinging the edge above is written back and not waited for.  A crash may leave it as it was: then it leads through
+// the branch that has left to the same place, by edges that do not change, and later changes below are in the same
+// words.  A change of that edge itself writes its word.  But there is room after the edge now for keys that the branch
+// kept away: so the edge bears the tag rerouted until a thread inserts after it; that thread writes it back, too, and
+// takes the tag off when the insertion is durable.
 //
 // Where a branch lies: its right edge, the order of the key that it was made for, then the head with the left edge and
 // the key.  Links lead to the head.
@@ -148,21 +148,21 @@ class tree : public sorted_face_of<tree<Memory, Nodes>, Memory, Nodes> {
   // ---- recovery ----
 
   static constexpr bool searches_slowly = false;
-  // Whether something leads to the leaf or branch in `bytes` at `offset`, which may hold anything, step by step
-  // (durable.hpp): each ends where memory has to be waited for.  begin(): false: nothing does.
+  // Finds out step by step (durable.hpp) whether something leads to the leaf or branch in `bytes` at `offset`, which
+  // may hold anything: each step ends where memory has to be waited for.  begin() false: nothing does.
   struct probe {
     const node_head* of = nullptr;
-    const node_head* other = nullptr;  // what it may be besides; nullptr: nothing
-    link_word kind = 0;                // of what is looked for: a leaf or a branch
+    const node_head* other = nullptr;  // the other thing that it may be; nullptr: none
+    link_word kind = 0;                // kind of node that is looked for: a leaf or a branch
     link* by = nullptr;
     link_word w = 0;         // what was read there
     std::uint64_t left = 0;  // a damaged tree may lead round in a circle
   };
   [[nodiscard]] bool begin(probe& p, std::uint64_t offset, std::uint64_t bytes) noexcept;
   [[nodiscard]] progress step(probe& p) noexcept;
-  // Whether what lies there, if it was linked once, bears the mark of what is unlinked.
+  // Whether the node there, if it was linked once, bears the mark of unlinked nodes.
   [[nodiscard]] bool bears_mark(std::uint64_t offset, std::uint64_t bytes) const noexcept;
-  // What recovery finds of a deletion is written back with the edge that leads to the leaf.
+  // A deletion that recovery finds is written back with the edge that leads to the leaf.
   [[nodiscard]] static const link* mark_of(std::uint64_t, std::uint64_t) noexcept { return nullptr; }
   // The link of a leaf that bears its mark; nullptr: a branch lies there.
   [[nodiscard]] const link* mark_of_leaf(std::uint64_t offset, std::uint64_t bytes) const noexcept {
@@ -170,7 +170,7 @@ class tree : public sorted_face_of<tree<Memory, Nodes>, Memory, Nodes> {
     if (leaf == nullptr || bytes <= before_head) return nullptr;
     return offset_of(leaf->next.load()) == 0 ? &leaf->next : nullptr;
   }
-  // Of an edge that leads to a node: whether that is a leaf that has been deleted.
+  // Whether an edge leads to a leaf that has been deleted.
   [[nodiscard]] static bool is_deleted_by(const link& edge) noexcept {
     const link_word w = edge.load();
     return (w & gone) != 0 && (w & branch) == 0;
@@ -179,13 +179,13 @@ class tree : public sorted_face_of<tree<Memory, Nodes>, Memory, Nodes> {
     return by != nullptr && is_deleted_by(*by) ? offset : 0;
   }
   // Calls pass(edge) for each edge on the way to where it would be, as a leaf and as a branch, that may lead past it
-  // and not be durable: those are marked, or the last.
+  // and not be durable: edges with a tag, and the last.
   template <class Pass>
   void each_link_to(std::uint64_t offset, std::uint64_t bytes, Pass&& pass) noexcept;
   // False: no volatile memory for what is still to be visited.
   template <class Visit>
   [[nodiscard]] bool each_linked(Visit&& visit) noexcept;
-  // What is wrong with the tree while nobody is at work; nullptr: nothing.  May throw std::bad_alloc.
+  // What is wrong with the tree while no thread is at work; nullptr: nothing.  May throw std::bad_alloc.
   template <class Meet>
   [[nodiscard]] const char* check(Meet&& meet);
 
@@ -221,14 +221,14 @@ class tree : public sorted_face_of<tree<Memory, Nodes>, Memory, Nodes> {
     if (n->order != order) return n->order < order ? -1 : 1;
     return is_whole<Nodes>(memory_, n) ? Nodes::compare(n, k) : 1;
   }
-  // Of branches on a way down.  False: the way leads round in a circle.
+  // Notes a branch on the way down.  False: the way leads round in a circle.
   [[nodiscard, NVM_INLINE]] bool pass(circle_watch& way, const node_head* n, link_word w) const noexcept {
     if (way.pass(n)) [[likely]]
       return true;
     memory_.report_damage(offset_of(w));
     return false;
   }
-  // The edge of a branch after which the key is.
+  // The edge of a branch below which the key is.
   [[nodiscard, NVM_INLINE]] link* towards(node_head* n, std::uint64_t order, const key& k) const noexcept {
     if constexpr (std::is_same_v<key, std::uint64_t>) {
       // No jump: half of them would be mispredicted.
@@ -334,7 +334,7 @@ class tree : public sorted_face_of<tree<Memory, Nodes>, Memory, Nodes> {
     link_word in_word;
     link* above;  // the last edge to a branch that was not frozen
     link_word above_word;
-    // On the way, written back, not fenced; after the first few there may be more.
+    // Edges on the way, written back, not fenced; after the first few there may be more.
     struct passed {
       link* edge;
       link_word word;
@@ -350,13 +350,13 @@ class tree : public sorted_face_of<tree<Memory, Nodes>, Memory, Nodes> {
     return s.refusal();
   }
 
-  // Where the key is or would be.  False: failure() says why.
+  // Finds where the key is or would be.  False: failure() says why.
   [[nodiscard, NVM_INLINE]] bool seek(std::uint64_t order, const key& k, position& p) noexcept;
   [[gnu::noinline]] void pass_rerouted(position& p) noexcept {
     memory_.write_back(*p.edge);
     if (p.rerouted_count < p.rerouted_edges.size()) p.rerouted_edges[p.rerouted_count++] = {p.edge, p.word};
   }
-  // Something was inserted at p, and so the way there is durable.
+  // A node was inserted at p, so the way there is durable.
   [[NVM_INLINE]] void way_is_durable(const position& p) noexcept {
     for (unsigned i = 0; i < p.rerouted_count; ++i) {
       const auto& [edge, word] = p.rerouted_edges[i];
@@ -366,7 +366,7 @@ class tree : public sorted_face_of<tree<Memory, Nodes>, Memory, Nodes> {
   }
   // Branches are not like this.
   [[nodiscard]] bool damaged_here() noexcept { return memory_.at(~std::uint64_t{0}) == nullptr; }
-  // The edges that an insertion of the leaf has made are durable, and what was done to the key.
+  // Makes the edges durable that the leaf's insertion has made, and earlier changes of the key.
   [[NVM_INLINE]] link_word settle(session& s, const position& p, std::uint64_t order) noexcept {
     if (p.parent != nullptr) {
       (void)settled(s, *p.in, p.in_word);
@@ -385,7 +385,7 @@ class tree : public sorted_face_of<tree<Memory, Nodes>, Memory, Nodes> {
     if ((w & gone) != 0) mark(n);
     return memory_.settled(s, edge, w, (w & branch) != 0 ? maker(n) : n->order);
   }
-  // Of a leaf: durable with the next fence.
+  // Marks a leaf, durably with the next fence.
   void mark(node_head* leaf) noexcept {
     if (planted(plant::leaf_not_marked)) return;
     leaf->next.set(gone);
@@ -397,8 +397,8 @@ class tree : public sorted_face_of<tree<Memory, Nodes>, Memory, Nodes> {
     if ((leaf->next.load() & gone) == 0 && !planted(plant::leaf_not_marked)) leaf->next.set(gone);
   }
 
-  // Makes a deletion durable, also one that the link cache has: a crash could otherwise leave a frozen edge beside one
-  // that is not gone, for good.
+  // Makes a deletion durable, also one in the link cache: otherwise a crash could leave a frozen edge beside one that
+  // is not gone, for good.
   [[nodiscard]] bool settle_deletion(session& s, link& edge, link_word w) noexcept {
     node_head* leaf = node_at(w);
     if (leaf == nullptr) return false;
@@ -417,7 +417,7 @@ class tree : public sorted_face_of<tree<Memory, Nodes>, Memory, Nodes> {
     if (n.offset != 0) memory_.discard(s, n.offset);
     n.offset = 0;
   }
-  // For so many bytes; what is there stays if it is as large.
+  // Makes room for so many bytes; room that is large enough stays.
   [[nodiscard]] status have_room(session& s, made_node& n, std::uint64_t bytes) noexcept {
     if (n.offset != 0 && bytes != n.bytes) drop(s, n);
     if (n.offset != 0) return {};
@@ -436,7 +436,7 @@ class tree : public sorted_face_of<tree<Memory, Nodes>, Memory, Nodes> {
   // caller was the one to do so.  False: no memory, or damage.
   [[nodiscard, gnu::noinline]] bool tidy_up(session& s, position& p, std::uint64_t order, const key& k) noexcept;
 
-  // At a time; for each two there is a deletion under way.
+  // Nodes that leave at a time; each two belong to a deletion under way.
   static constexpr std::size_t leaving_max = 1024;
 
   Memory& memory_;

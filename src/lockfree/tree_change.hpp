@@ -1,5 +1,5 @@
-// The part of tree.hpp that changes: leaves are inserted, replaced and deleted, and what is deleted leaves.
-// Included by that, which says in which order and why.
+// The part of tree.hpp that changes: leaves are inserted, replaced and deleted, and deleted ones leave. Included by
+// that, which says in which order and why.
 #pragma once
 
 #include "lockfree/tree.hpp"
@@ -168,7 +168,7 @@ bool tree<Memory, Nodes>::tidy_up(session& s, position& p, std::uint64_t order, 
     }
     kept = keep->load();
   }
-  // What leaves: from the branch that the edge above leads to down to the parent, and a leaf of each.
+  // The nodes that leave: from the branch that the edge above leads to down to the parent, and a leaf of each.
   std::array<std::uint64_t, leaving_max> leaving;
   std::size_t count = 0;
   for (link_word w = p.above_word;;) {
@@ -192,8 +192,8 @@ bool tree<Memory, Nodes>::tidy_up(session& s, position& p, std::uint64_t order, 
   }
   const link_word above = settled(s, *p.above, p.above_word);
   const link_word past = without(kept, frozen | pending | rerouted);
-  // The neighbour may have been deleted, too. Then what the edge above says of it has to be durable before its branch
-  // leaves in turn, for that is the branch's mark.
+  // The neighbour may have been deleted, too. Then the edge above has to be durable before the neighbour's branch
+  // leaves in turn, since it is that branch's mark.
   const link_word tag = (past & gone) != 0 ? pending : (past & branch) != 0 ? rerouted : 0;
   if (!memory_.tidy(*p.above, above, memory_.may_lose_order() ? past | tag : past)) return true;
   for (std::size_t i = 0; i < count; ++i) memory_.retire(s, leaving[i]);

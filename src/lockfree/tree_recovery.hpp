@@ -1,5 +1,5 @@
-// The part of tree.hpp that recovery and the check call: nobody is at work, and bytes may be anything.
-// Included by that.
+// The part of tree.hpp that recovery and the check call: no thread is at work, and bytes may be anything.  Included by
+// that.
 #pragma once
 
 #include "lockfree/tree.hpp"
@@ -17,7 +17,7 @@ bool tree<Memory, Nodes>::begin(probe& p, std::uint64_t offset, std::uint64_t by
   p = {};
   if (Nodes::fits(leaf, bytes)) p.of = leaf;
   if (Nodes::fits(over, bytes - before_head)) p.other = over;
-  // A leaf's own link leads nowhere.  Whatever it says, it is not believed.
+  // A leaf's own link leads nowhere.  Its content is not trusted.
   if (p.of == nullptr || (p.other != nullptr && offset_of(leaf->next.load()) != 0)) {
     std::swap(p.of, p.other);
     p.kind = branch;

@@ -1,4 +1,5 @@
-// The memory of node_memory.hpp without any persistence: what the same structures cost where nothing has to last.
+// The memory of node_memory.hpp without any persistence, to measure what the same structures cost where nothing has to
+// last.
 //
 // A range of ordinary memory, whose offsets are links; nodes from chunks of equal nodes that a session takes for
 // itself; epochs and generations as in domain.hpp.  No marks, no write-backs, no areas.
@@ -33,7 +34,7 @@ class volatile_memory {
     session(const session&) = delete;
     session& operator=(const session&) = delete;
 
-    // They nest.
+    // The calls nest.
     [[NVM_INLINE]] void enter() noexcept {
       if (depth_++ == 0) in_.epochs_.enter(number_);
     }
@@ -179,7 +180,7 @@ class volatile_memory {
     if (own.next + class_bytes(c) > own.end) [[unlikely]] {
       const auto chunk = take_run(chunk_bytes);
       if (!chunk) return chunk.error();
-      // relaxed: whoever frees a node of it was led there by a link.
+      // relaxed: a thread that frees a node of it was led there by a link.
       class_of_chunk_[*chunk / chunk_bytes].store(static_cast<std::uint8_t>(c + 1), std::memory_order_relaxed);
       own.next = *chunk;
       own.end = *chunk + chunk_bytes;
@@ -192,7 +193,7 @@ class volatile_memory {
   void discard(session& s, std::uint64_t offset) noexcept { put(s, offset); }
   [[nodiscard]] result<std::uint64_t> take_array(session&, std::uint64_t bytes) noexcept { return take_run(bytes); }
   void publish_run(const void*, std::size_t, std::uint64_t* word, std::uint64_t offset) noexcept {
-    // release: whoever finds the run finds what is in it.
+    // release: a thread that finds the run finds its contents.
     std::atomic_ref<std::uint64_t>{*word}.store(seal_word(offset, word_seed(offset_in_pool(word))),
                                                 std::memory_order_release);
   }

@@ -1,8 +1,8 @@
 // The lazy list (Heller et al., OPODIS 2005) with redo logging, and a hash table with one such list in each bucket.
 //
 // Readers take no lock.  A writer locks the node before the key (and the node itself to remove it) and looks whether it
-// still is before it.  A removed node's own link gets the tag `gone`, for those who stand on it: after a crash nothing
-// leads there, so that is not logged.  Lock order: ascending.
+// is still the one before.  A removed node's own link gets the tag `gone`, for threads that stand on it: after a crash
+// nothing leads there, so the tag is not logged.  Lock order: ascending.
 #pragma once
 
 #include "base/inlining.hpp"
@@ -14,7 +14,7 @@ namespace nvm::lockfree::logged {
 
 enum class outcome : std::uint8_t { done, not_done, failed };
 
-// What a list begins with, and what each node begins with.
+// The beginning of a list, and of each node.
 struct list_head {
   stamped_link next;
   token_lock lock;
@@ -101,7 +101,7 @@ class lazy_chain {
       change_set changes;
       changes.add(memory_.offset_in_pool(&p.before->next), behind);
       log_.commit(s, log_.begin(s), changes, [&] {
-        // release: whoever sees it sees it committed.
+        // release: a thread that sees it sees it committed.
         std::atomic_ref<link_word>{p.current->next.word}.store(behind | gone, std::memory_order_release);
       });
       p.current->lock.unlock();
@@ -138,7 +138,7 @@ class lazy_chain {
  private:
   struct position {
     list_head* before;
-    link_word word;      // that led from there to
+    link_word word;      // the link that led to
     list_node* current;  // the first that is not before the key; nullptr: the end
   };
   [[nodiscard, NVM_INLINE]] list_node* at(link_word w) const noexcept {
@@ -159,7 +159,7 @@ class lazy_chain {
     return p;
   }
 
-  // Locked, it is still in the list and before the same node.
+  // Whether the node before, which is locked, is still in the list and before the same node.
   [[nodiscard]] static bool still_leads(const position& p) noexcept {
     return (p.word & gone) == 0 && p.before->next.load() == p.word;
   }
@@ -195,7 +195,7 @@ class lazy_list : public twin_face<lazy_list<Memory>, Memory> {
     return chain_.put(s, head_, k, v);
   }
   [[nodiscard]] result<bool> take(session& s, std::uint64_t k) noexcept { return chain_.take(s, head_, k); }
-  // Nobody is in it.  visit(key, value).
+  // Calls visit(key, value) for each entry, while no thread is in the list.
   template <class Visit>
   void each(Visit&& visit) noexcept {
     chain_.each(head_, [&](std::uint64_t, const list_node* n) { visit(n->order, n->content); });

@@ -1,9 +1,9 @@
 // The optimistic skip list (Herlihy, Lev, Luchangco, Shavit, SIROCCO 2007) with redo logging.
 //
 // Readers take no lock.  A writer locks the nodes before the key on all levels of its node, looks whether they still
-// are, and changes all levels under one record.  A node that is being linked, or has left, says so to those who stand
-// on it in `state`, with this opening's token; after a crash every node that is linked is linked for good, because its
-// record links it on all levels.  Lock order: descending keys.
+// are the ones before, and changes all levels under one record.  A node's `state` tells threads that stand on it, with
+// this opening's token, that it is being linked, or has left; after a crash every linked node is linked for good,
+// because its record links it on all levels.  Lock order: descending keys.
 #pragma once
 
 #include "base/inlining.hpp"
@@ -91,7 +91,7 @@ class lazy_skip_list : public twin_face<lazy_skip_list<Memory>, Memory> {
     return true;
   }
   using twin_face<lazy_skip_list, Memory>::check;
-  // Every level is in order and leads to nodes of the level below.  Nobody is in it.
+  // Whether every level is in order and leads to nodes of the level below.  No thread is in the list.
   [[nodiscard]] bool check() noexcept {
     for (unsigned level = 1; level < skip_levels_max; ++level) {
       skip_node* below = next(&head_, level - 1);
@@ -158,7 +158,7 @@ class lazy_skip_list : public twin_face<lazy_skip_list<Memory>, Memory> {
     }
     return found;
   }
-  // Locks what is before on levels [0, levels); `wanted(level)`: where it must lead.
+  // Locks the nodes before on levels [0, levels); `wanted(level)`: where they must lead.
   template <class Wanted>
   [[nodiscard]] bool lock_before(const place& p, unsigned levels, unsigned& locked, Wanted&& wanted) noexcept {
     for (locked = 0; locked < levels; ++locked) {
@@ -238,7 +238,7 @@ inline result<bool> lazy_skip_list<Memory>::put(session& s, std::uint64_t k, std
       changes.add(memory_.offset_in_pool(&link_of(*p.before[level], level)), *room);
     }
     memory_.contents(n, bytes);
-    // Before the node is linked: whoever finds it linked looks on all of its levels.
+    // Before the node is linked: a thread that finds it linked looks on all of its levels.
     unsigned highest = top_.load(std::memory_order_relaxed);
     while (highest < levels && !top_.compare_exchange_weak(highest, levels, std::memory_order_relaxed)) {
     }

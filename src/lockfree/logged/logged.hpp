@@ -1,5 +1,5 @@
-// The log-based twins of the lock-free structures (log-free, section 6.2), for measuring: their pools are made by tests
-// and benchmarks for themselves, so unlike those of the others their bytes are not distrusted.
+// The log-based twins of the lock-free structures (log-free, section 6.2), for measuring: tests and benchmarks make
+// pools of them for themselves, so their bytes, unlike those of the others, are trusted.
 //
 //   redo_log.hpp    records, commit, replay          lazy_list.hpp   list; hash table of such lists
 //   lazy_skip_list.hpp                               ticket_tree.hpp external tree (bst-tk)

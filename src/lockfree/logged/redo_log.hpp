@@ -1,11 +1,11 @@
-// Redo logging for lock-based structures, by hand: what the log-free structures are measured against (log-free, section
+// Redo logging for lock-based structures, by hand, with which the log-free structures are compared (log-free, section
 // 6.2).
 //
 // An operation holds its locks, knows which links it is going to change and to what, and has made its new nodes:
 //
 /// 1. F new nodes, F their allocation words; S record {new nodes, links and values}; F it; | logged/E1  commit point
 /// 2. S the links; F them
-///    rule::settled:                                         | logged/E2  before anybody can change them again
+///    rule::settled:                                         | logged/E2  before another thread can change them again
 ///    S the record's tag 0; F it;                            | logged/E3  before its locks go
 /// Before a node is unlinked its area is active, durably:      logged/E6
 /// Recovery: the allocation bits and the links of every record that is whole, in the order of their tags;
@@ -16,13 +16,13 @@
 // new nodes: stores to one line become durable in program order (docs/persistency-model.md).
 //
 // rule::settled is redo logging as it is usually done by hand: three syncs an update.  rule::stamped needs one: each
-// link has a stamp beside it, in its line and stored after it: the tag of the record, taken under the locks.  So a
-// record that was overtaken is known, need not be closed, and may be replayed in any company; the changes of an
-// operation are durable with the fence of the thread's next one, and its record lasts until then because a thread has
-// two.
+// link has a stamp beside it, in its line and stored after it: the tag of the record, taken under the locks.  So an
+// overtaken record is recognised; it need not be closed, and may be replayed together with any others; the changes of
+// an operation are durable with the fence of the thread's next one, and its record lasts until then because a thread
+// has two.
 //
-// Locks are words beside the links and hold this opening's token, so that a crash leaves none locked.  Where nodes are
-// is kept by NV-epochs, as for the log-free structures.
+// Locks are words beside the links and hold this opening's token, so that a crash leaves none locked.  NV-epochs keep
+// account of nodes, as for the log-free structures.
 #pragma once
 
 #include <algorithm>
@@ -52,19 +52,19 @@ struct alignas(16) stamped_link {
   [[nodiscard]] link_word load() const noexcept {
     return std::atomic_ref<link_word>{const_cast<link_word&>(word)}.load(std::memory_order_acquire);
   }
-  // Of a node that nobody else can see.  release: everything in its line comes before the stamp.
+  // For a node that no other thread can see.  release: everything in its line comes before the stamp.
   void set(link_word w, std::uint64_t tag) noexcept {
     std::atomic_ref<link_word>{word}.store(w, std::memory_order_relaxed);
     std::atomic_ref<std::uint64_t>{stamp}.store(tag, std::memory_order_release);
   }
-  // Under its lock, committed.  release: pairs with load(); the stamp comes after the link.
+  // Called under its lock, after the commit.  release: pairs with load(); the stamp comes after the link.
   void put(link_word w, std::uint64_t now) noexcept {
     std::atomic_ref<link_word>{word}.store(w, std::memory_order_release);
     std::atomic_ref<std::uint64_t>{stamp}.store(now, std::memory_order_release);
   }
 };
 
-// Held by whoever stored the token of this opening.
+// A lock, held by the thread that stored the token of this opening.
 struct token_lock {
   std::uint64_t holder;
 
@@ -102,7 +102,7 @@ struct root {
 };
 static_assert(sizeof(root) == 64);
 
-// Of a link: where it is, and what it becomes.  Of a new node's line: where its tag is, and which node it is.
+// For a link: where it is, and what it becomes.  For a new node's line: where its tag is, and which node it is.
 struct item {
   std::uint64_t place;
   std::uint64_t word;
@@ -120,7 +120,7 @@ struct thread_log {
 inline constexpr std::uint64_t log_bytes = threads_max * sizeof(thread_log);
 }  // namespace layout
 
-// What an operation is going to change.
+// The changes that an operation is going to make.
 class change_set {
  public:
   // A line of a new node, by the word that is stored last in it.
@@ -129,7 +129,7 @@ class change_set {
     items_[count_++] = {tag_at, node};
     ++births_;
   }
-  // After those.
+  // Adds a link, after all lines of new nodes.
   void add(std::uint64_t link_at, link_word word) noexcept {
     NVM_ASSERT(count_ - births_ < changes_max);
     items_[count_++] = {link_at, word};
@@ -149,13 +149,13 @@ class redo_log {
  public:
   using session = typename Memory::session;
 
-  // For a root that nothing leads to yet; `log` has layout::log_bytes.  The caller makes both durable.
+  // Makes a root that nothing leads to yet; `log` has layout::log_bytes.  The caller makes both durable.
   static void make_root(std::byte* root, rule r, std::byte* log, std::uint64_t log_offset) noexcept {
     *reinterpret_cast<layout::root*>(root) = {layout::magic, static_cast<std::uint64_t>(r), 0, log_offset, {}};
     std::fill_n(log, layout::log_bytes, std::byte{});
   }
 
-  // Replays what a crash has left.  Nobody is in the structure.
+  // Replays what a crash has left.  No thread is in the structure.
   redo_log(Memory& memory, std::uint64_t root) noexcept
       : memory_{memory},
         medium_{memory.of().medium()},
@@ -175,8 +175,8 @@ class redo_log {
     if (stamped_) return next_.fetch_add(1, std::memory_order_relaxed) + 1;
     return opening_base_ | std::uint64_t{number} << 32 | ++side_[number].tags;
   }
-  // The changes happen, all or none: durably on return.  Under their locks; new nodes bear the tag and are flushed.
-  // committed() runs when they are certain, before the first is seen.
+  // Makes the changes, all or none, durably on return.  The thread holds their locks; new nodes bear the tag and are
+  // flushed.  committed() runs when the changes are certain, before the first is seen.
   template <class Committed>
   void commit(session& s, std::uint64_t tag, const change_set& changes, Committed&& committed) noexcept {
     const unsigned number = s.thread().number();

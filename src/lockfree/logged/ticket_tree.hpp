@@ -4,7 +4,7 @@
 // Readers take no lock, and a writer takes one without waiting: it remembers the tickets on the way down, and if one
 // has been drawn since, the edge may have changed and it begins anew.  An insertion locks the edge to the leaf; a
 // removal the edge to the leaf's parent, and both edges of the parent, for good.  A lock's word says in which opening
-// of the pool it was drawn: after a crash all are free.
+// of the pool its tickets were drawn: after a crash all locks are free.
 #pragma once
 
 #include "base/inlining.hpp"
@@ -18,7 +18,7 @@ struct tree_leaf {
   std::uint64_t order;
   std::uint64_t content;
   std::uint64_t is_end;  // at an end of the tree: holds no key
-  std::uint64_t tag;     // of the record that it came with
+  std::uint64_t tag;     // tag of the record that linked it
 };
 struct tree_inner {
   std::uint64_t order;  // smallest key of the right side
@@ -36,7 +36,7 @@ class tickets {
   [[nodiscard]] static std::uint64_t look(const std::uint64_t& word) noexcept {
     return std::atomic_ref<std::uint64_t>{const_cast<std::uint64_t&>(word)}.load(std::memory_order_acquire);
   }
-  // Nobody has drawn a ticket since `seen`, and nobody had to wait then.
+  // Locks if no ticket was drawn since `seen`, and no thread had to wait then.
   [[nodiscard]] bool try_lock(std::uint64_t& word, std::uint64_t seen) const noexcept {
     const std::uint64_t now = normal(seen);
     if (served(now) != drawn(now)) return false;
@@ -134,7 +134,7 @@ class ticket_tree : public twin_face<ticket_tree<Memory>, Memory> {
     return true;
   }
   using twin_face<ticket_tree, Memory>::check;
-  // Every key is on its side of every inner node above it.  Nobody is in it.
+  // Whether every key is on its side of every inner node above it.  No thread is in the tree.
   [[nodiscard]] bool check() {
     struct part {
       link_word word;
@@ -254,7 +254,7 @@ inline result<bool> ticket_tree<Memory>::put(session& s, std::uint64_t k, std::u
     // release: the last store to its line.
     std::atomic_ref<std::uint64_t>{l->tag}.store(tag, std::memory_order_release);
     auto* n = reinterpret_cast<tree_inner*>(memory_.at(*above));
-    // Nobody who remembers tickets of what was in this place before is still inside.
+    // No thread is still inside that remembers tickets of the node which was in this place before.
     n->locks[0] = n->locks[1] = n->reserved = 0;
     const bool smaller = k < old.order;
     n->order = smaller ? old.order : k;

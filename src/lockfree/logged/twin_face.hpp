@@ -1,8 +1,8 @@
-// What the twins have in common: the face that tests and benchmarks call, which enters, does and leaves; and what
-// recovery is told of them (concept.hpp).
+// The common part of the twins: the face that tests and benchmarks call, which enters, works and leaves; and the
+// answers to recovery (concept.hpp).
 //
-// After a crash the log has linked each node for good or not at all: nothing bears a mark, nothing is deleted and
-// linked still, and every node in an active area is looked for.
+// After a crash the log has linked each node for good or not at all: no node bears a mark, none is deleted and still
+// linked, and every node in an active area is looked for.
 #pragma once
 
 #include <cstddef>
