@@ -31,13 +31,13 @@ inline std::uint32_t content_check_of(const std::byte* block, std::uint64_t byte
   return static_cast<std::uint32_t>(checksum(block + from, bytes - from, ~p.seed()));
 }
 
-// What a position in a chunk holds.
+// Findings about a position in a chunk.
 enum class block_fault : std::uint8_t {
   none,
   no_header,  // no block: nothing was written, or a header that is torn or damaged
   content,    // the header holds, the rest does not
 };
-// `h` is what the header says if there is one.
+// `h` becomes the header, if there is one.
 inline block_fault inspect_block(const std::byte* base, const block_place& p, std::uint64_t chunk_bytes,
                                  layout::block_header& h) noexcept {
   if (p.at < sizeof(layout::chunk_header) || p.at > chunk_bytes - sizeof h || p.at % layout::block_align != 0) {
@@ -52,7 +52,8 @@ inline block_fault inspect_block(const std::byte* base, const block_place& p, st
   if (h.content_check != content_check_of(block, h.bytes, p)) return block_fault::content;
   return block_fault::none;
 }
-// Bytes from there to where the next block can be: after this one, if its header holds, or wherever there is one.
+// Bytes from there to the next place to look at: after this block, if its header holds; otherwise the next possible
+// place.
 inline std::uint64_t step_over(block_fault fault, const layout::block_header& h) noexcept {
   return fault == block_fault::no_header ? layout::block_align : round_up(h.bytes, layout::block_align);
 }
@@ -70,7 +71,8 @@ struct entry {
   log_t log = 0;           // of its contents, if it has any
   log_t self = 0;          // of the entry
 };
-// Bytes from its home on that tell which slots it is about: an object has one, however large somebody says it is.
+// Bytes from its home on that tell which slots it is about: an object has one slot, however large a damaged entry says
+// it is.
 inline std::uint64_t bytes_in_slots(const entry& e) noexcept {
   return e.kind == layout::entry_kind::update ? e.size : 1;
 }
@@ -92,7 +94,7 @@ inline std::uint64_t put_entry(std::uint64_t* to, const entry& e, bool allocatio
   return 2;
 }
 
-// The entry at `at` of a block; `at` moves after it.  False: none can be there.
+// Reads the entry at `at` of a block; `at` moves after it.  False: none can be there.
 [[nodiscard]] inline bool next_entry(const std::byte* base, const block_place& p, const layout::block_header& h,
                                      std::uint64_t& at, entry& e) noexcept {
   const auto load = [&](std::uint64_t from) {
@@ -136,8 +138,8 @@ inline std::uint64_t put_entry(std::uint64_t* to, const entry& e, bool allocatio
   return contents == h.bytes - at ? at : 0;
 }
 
-// Calls visit(const entry&) for each entry of a block that inspect_block() found none at fault, in order.  False: the
-// entries do not fit the block or the home space, which takes a block made by somebody else; none was visited.
+// Calls visit(const entry&) for each entry, in order, of a block in which inspect_block() found no fault.  False: the
+// entries do not fit the block or the home space, as in a forged block; none was visited.
 template <class Visit>
 [[nodiscard]] bool for_each_entry(const std::byte* base, const block_place& p, const layout::block_header& h,
                                   Visit&& visit) noexcept(std::is_nothrow_invocable_v<Visit, const entry&>) {
@@ -157,7 +159,7 @@ template <class Visit>
   return true;
 }
 
-// The bits of `flags` that prove the entries, and what the header says of them, where contents do not hold.
+// The bits of `flags` that prove the entries, and the header's words about them, where contents do not hold.
 inline std::uint32_t entry_check_of(const std::byte* block, std::uint64_t contents_at, const layout::block_header& h,
                                     const block_place& p) noexcept {
   const std::uint64_t seed = mix_seed(p.seed(), h.version ^ std::uint64_t{h.bytes} << 32 ^ count_of(h));

@@ -7,17 +7,17 @@
 ///               S previous of the old head; S root.first_chunk; F;     | logheap/E6  in the list before any log uses
 ///               one
 ///   Into a log: S header.use, owner; F; no fence: the first block's commit fences (logheap/E1)
-///   Recycled:   S root.through, and copies of what lives; F;    | logheap/E2  before the chunk loses anything
+///   Recycled:   S root.through, and copies of live bytes; F;    | logheap/E2  before the chunk loses anything
 ///               S header.use = free; F;                         | logheap/E3  no recovery reads it any more, before it
 ///                   is filled again and before a tombstone is let go that hides what was in it
 // A crash between the page run and E6 leaves runs that are in no list; open() gives them back.
 //
 // A chunk is free, then in a log and being filled by one thread, then sealed; a cleaner takes a sealed one, and it is
-// in limbo until no reader can hold a log address in it.  What is volatile about it is in its `chunk`.  A log address
-// leads to its chunk by a table over the pool's pages.
+// in limbo until no reader can hold a log address in it.  Its volatile facts are in its `chunk`.  A log address leads
+// to its chunk by a table over the pool's pages.
 //
 // Free chunks are in one pool, and some with each thread.  The last `kept_for_cleaners` of the pool go to cleaners
-// only, those before to whoever frees objects: cleaning and freeing work when nothing else does.
+// only, those before to threads that free objects: cleaning and freeing work when nothing else does.
 //
 // Threads: any.  Lock order: growing_, (the space's), pool_lock_.
 #pragma once
@@ -56,7 +56,7 @@ struct heap_settings {
   unsigned recovery_threads = 1;
   bool refuse_damage = false;  // open() fails where blocks do not hold, and leaves them as they are
   bool salvage = false;   // open() takes the entries of blocks whose contents do not hold, as far as they are proved
-  bool use_saved = true;  // false: the log is read also where a clean close has saved what it says
+  bool use_saved = true;  // false: the log is read even if a clean close has saved its mapping
 };
 
 enum class chunk_state : std::uint8_t {
@@ -76,7 +76,7 @@ struct chunk {
   layout::chunk_use use = layout::chunk_use::free;
   bool by_cleaner = false;
   std::atomic<std::uint32_t> live{0};    // bytes: contents that are mapped, entries that a slot's word leads to
-  std::atomic<std::uint32_t> filled{0};  // what `live` was when all of it had just been written
+  std::atomic<std::uint32_t> filled{0};  // `live` when all of it had just been written
   std::atomic<std::uint64_t> newest{0};  // version in it
   bool listed = false;                   // recovery: the list leads here
   chunk* added_before = nullptr;
@@ -86,7 +86,7 @@ struct chunk {
     filled.store(0, std::memory_order_relaxed);
   }
 };
-// What an allocation or a tombstone that is needed counts for among a chunk's live bytes.
+// Bytes that a needed allocation or tombstone counts for among a chunk's live bytes.
 inline constexpr std::uint32_t entry_live_bytes = 8;
 
 template <media M>
@@ -111,7 +111,7 @@ class chunk_store {
   [[nodiscard]] const layout::root& root() const noexcept {
     return *reinterpret_cast<const layout::root*>(base_ + root_offset_);
   }
-  // As the root said when it was opened or made: its page may be lost since.
+  // The key as read when the root was opened or made: its page may be lost since.
   [[nodiscard]] std::uint64_t key() const noexcept { return key_; }
   [[nodiscard]] std::uint64_t chunk_bytes() const noexcept { return chunk_bytes_; }
 
@@ -152,7 +152,7 @@ class chunk_store {
   [[nodiscard]] status create_root(std::uint64_t key) noexcept {
     const heap_settings& w = settings_;
     if (!sizes_hold(w)) return fail(errc::invalid, "log-structured heap: impossible sizes");
-    if (status s = give_back_unlisted(); !s) return s;  // of a crash while one was made
+    if (status s = give_back_unlisted(); !s) return s;  // left by a crash while a root was made
     const auto run =
         pages_.take_run(0, nvm::layout::slot_protocol::self_validating, layout::owner, sizeof(layout::root));
     if (!run) return run.error();
@@ -175,7 +175,7 @@ class chunk_store {
     return {};
   }
 
-  // Words of the root, by their content.
+  // Words of the root: their contents.
   [[nodiscard]] std::uint64_t through() const noexcept { return word_of_root(offsetof(layout::root, through)); }
   [[nodiscard]] std::uint64_t session() const noexcept { return word_of_root(offsetof(layout::root, session)); }
   [[nodiscard]] std::uint64_t saved() const noexcept { return word_of_root(offsetof(layout::root, saved)); }
@@ -186,7 +186,7 @@ class chunk_store {
   void raise_through(std::uint64_t version) noexcept {
     const std::lock_guard guard{through_lock_};
     if (through() < version) store(root_offset_ + offsetof(layout::root, through), version);
-    // Also where another thread has stored it: that one may not have fenced yet.
+    // Flushed even if another thread has stored it: that one may not have fenced yet.
     medium_.flush(base_ + root_offset_ + offsetof(layout::root, through), 8);
   }
 
@@ -200,7 +200,7 @@ class chunk_store {
     if (address < g.data_offset || address - g.data_offset >= g.capacity_pages << g.page_shift) return none;
     const std::uint64_t first = chunk_of_page_[g.page_of(address)].load(std::memory_order_acquire);
     if (first == 0) return none;
-    // Of the first chunk in that page.
+    // Number of the first chunk in that page.
     const std::uint64_t number =
         first - 1 + (address - at(static_cast<std::uint32_t>(first - 1)).offset) / chunk_bytes();
     return number < count() ? static_cast<std::uint32_t>(number) : none;
@@ -288,7 +288,7 @@ class chunk_store {
   // ---- recovery ----
 
   // Walks the list of chunks, and gives back runs that are not in it.  errc::corrupt names what is wrong with the list.
-  // What it repairs would be repaired again.
+  // A crash during its repairs does no harm: the next process makes them again.
   [[nodiscard]] status read_list() noexcept {
     std::uint64_t offset = word_of_root(offsetof(layout::root, first_chunk));  // open_root() has checked it
     std::uint64_t before = 0;
@@ -337,7 +337,7 @@ class chunk_store {
       medium_.flush(base_ + word_at, 8);
     }
   }
-  // Flushed, where it is not there already.  What a crash has torn is no copy, and made again by the next open.
+  // Flushed, unless it is there already.  A copy that a crash has torn is made again by the next open.
   void copy_root_line(std::uint64_t run_bytes) noexcept {
     std::byte* const copy = base_ + root_offset_ + layout::root_copy_at(run_bytes);
     if (std::memcmp(copy, base_ + root_offset_, layout::root_line_bytes) == 0) return;
@@ -384,7 +384,7 @@ class chunk_store {
                     root_offset_ + at, load(root_offset_ + at));
       }
     }
-    // What is counted from them has to fit the words, too.
+    // Numbers counted up from them have to fit the words, too.
     for (const std::size_t at : {offsetof(layout::root, through), offsetof(layout::root, session)}) {
       if (word_of_root(at) > layout::version_max) {
         return fail(errc::corrupt,
@@ -402,7 +402,7 @@ class chunk_store {
     return {};
   }
   void store(std::uint64_t offset, std::uint64_t content) noexcept {
-    // release: a thread that reads the word sees what it refers to.
+    // release: a thread that reads the word sees the bytes that it refers to.
     std::atomic_ref<std::uint64_t>{*reinterpret_cast<std::uint64_t*>(base_ + offset)}.store(
         seal_word(content, word_seed(offset)), std::memory_order_release);
   }
@@ -451,7 +451,7 @@ class chunk_store {
     const std::lock_guard guard{growing_};
     {
       const std::lock_guard pool{pool_lock_};
-      if (pool_.size() > settings_.kept_for_cleaners + settings_.kept_for_freeing) return {};  // somebody else was here
+      if (pool_.size() > settings_.kept_for_cleaners + settings_.kept_for_freeing) return {};  // another was here
     }
     status last;
     for (unsigned chunks = std::max(1U, settings_.chunks_per_run); chunks != 0; chunks /= 2) {
@@ -540,7 +540,7 @@ class chunk_store {
       return fail(errc::corrupt, "chunk at %lu: mark: found %lx, expected %lx", offset,
                   word(offsetof(layout::chunk_header, identity)), layout::chunk_magic);
     }
-    // A crash before E6 may leave 0 where it should say something, and what is in no list before the first one.
+    // A crash before E6 may leave 0 here, or in the first one the offset of a run in no list.
     const std::uint64_t previous_at = offset + offsetof(layout::chunk_header, previous);
     const std::uint64_t previous = word(offsetof(layout::chunk_header, previous));
     if (!holds(previous_at) || (before != 0 && previous != 0 && previous != before)) {
@@ -568,7 +568,8 @@ class chunk_store {
                   std::memory_order_relaxed);
     return {};
   }
-  // Whether a log has used one of the chunks of a run: whose use has a block.  Runs are in the list before (E6).
+  // Whether a log has used one of the chunks of a run, so that its use has a block.  Runs are in the list before that
+  // (E6).
   [[nodiscard]] bool was_used(const owned_pages& run) const noexcept {
     if (chunk_bytes() == 0) return false;  // no root is known yet: a crash has cut short the making of one
     for (std::uint64_t at = run.offset; run.offset + run.bytes - at >= chunk_bytes(); at += chunk_bytes()) {
@@ -619,7 +620,7 @@ class chunk_store {
   std::uint64_t chunk_bytes_ = 0;
   sparse_array<std::uint32_t> chunk_of_page_;  // number + 1 of the first chunk that has bytes in the page
   sparse_array<std::uint64_t> chunks_;
-  // All of them, for whoever looks for memory that nothing leads to: the array is none that such tools search.
+  // All of them in a list, for tools that look for leaks, which do not search the array.
   chunk* newest_ = nullptr;
   std::atomic<std::uint32_t> count_{0};
   std::atomic<bool> used_up_{false};

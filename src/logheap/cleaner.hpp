@@ -2,7 +2,7 @@
 //
 /// One pass.  S store, F flush, | fence.
 ///   0. T = every version up to here has committed; victims: sealed chunks without a newer one
-///   1. S copies of the blocks of which something lives, of the same version, in a cleaner's logs; F;
+///   1. S copies of the blocks with live parts, of the same version, in a cleaner's logs; F;
 ///      S root.through = T; F;                              | logheap/E2  both, before a victim loses anything: a copy
 ///                        has no peers, and the peers that stay where they were lead to nothing
 ///   2. pieces that have not changed meanwhile move to the copy: mapping and slots' words, piece by piece (the paper's
@@ -16,11 +16,11 @@
 //
 // Never at the end of a log: a chunk is sealed by its thread when the commit that left it is durable.
 //
-// A crash between 1 and 3 leaves blocks twice, with the same contents and the same version, which is as good as once.
-// So does a victim from which something could not be moved, for want of memory: it stays what it was.
+// A crash between 1 and 3 leaves blocks twice, with the same contents and the same version, which is as good as once. A
+// victim from which something could not be moved, for want of memory, leaves them twice as well; it stays as it was.
 //
-// Cost.  A victim's bytes are read once; what mapping and slots say about its entries is fetched some entries ahead.  A
-// piece whose bounds stay takes no memory of the mapping.  Two fences and one barrier in all threads a pass.
+// Cost.  A victim's bytes are read once; words of mapping and slots about its entries are fetched some entries ahead.
+// A piece whose bounds stay takes no memory of the mapping.  Two fences and one barrier in all threads a pass.
 #pragma once
 
 #include "logheap/heap.hpp"
@@ -114,26 +114,27 @@ class cleaner {
     return done_.size();
   }
 
-  // About how many bytes of the chunk a copy of what lives would take.
+  // About how many bytes a copy of the chunk's live bytes would take.
   [[nodiscard]] std::uint64_t estimate(const chunk& c) const noexcept {
     const std::uint64_t live = c.live.load(std::memory_order_acquire);
     const std::uint64_t filled = std::max<std::uint64_t>(1, c.filled.load(std::memory_order_relaxed));
     return std::min<std::uint64_t>(c.used.load(std::memory_order_relaxed),
                                    c.used.load(std::memory_order_relaxed) * live / filled);
   }
-  // Sets victims_: those from which most is gained first.
+  // Sets victims_, those with the largest gain first.
   void choose(unsigned victims_max, bool whole, std::uint64_t through) {
     heap_type& h = heap_;
     victims_.clear();
     candidates_.clear();
     const std::uint32_t count = h.chunks_.count();
-    // What a log may leave free at a chunk's end is not gained: a copy would leave it, too, and be copied for ever.
+    // Bytes that a log may leave free at a chunk's end are no gain: a copy would leave them, too, and be copied for
+    // ever.
     const std::uint64_t least_gain =
         std::max<std::uint64_t>(h.chunks_.chunk_bytes() / 16, log_writer<M>::left_free_max);
     const std::uint64_t limit =
         whole ? h.chunks_.chunk_bytes() - least_gain : h.chunks_.chunk_bytes() * h.settings_.clean_below / 100;
-    // Some are looked at, by a hand that goes round; when nothing else helps more of them, and all before there is
-    // none.
+    // Some chunks are looked at, by a hand that goes round; when nothing else helps, more of them, and all before the
+    // answer is that there is none.
     const std::uint32_t looks = std::min<std::uint32_t>(count, whole ? whole_looks : 64 * victims_max);
     const std::uint32_t first = h.hand_.fetch_add(looks, std::memory_order_relaxed);
     for (std::uint32_t i = 0; i < looks || (whole && i < count && candidates_.empty()); ++i) {
@@ -170,8 +171,8 @@ class cleaner {
     }
   }
 
-  // Sets done_: victims that were copied, or need no copy.  The rest is given back: without room or memory for one, the
-  // next ones, of which more lives, would have none either.
+  // Sets done_: victims that were copied, or need no copy.  The rest is given back: if there is no room or memory for
+  // one, there is none for the next ones, which have more live bytes.
   void copy_victims() noexcept {
     heap_type& h = heap_;
     bool has_room = true;
@@ -208,7 +209,7 @@ class cleaner {
     done_.push_back(v);
     return true;
   }
-  // Appends the chunk's entries to items_.  False: it holds something that no commit has written.
+  // Appends the chunk's entries to items_.  False: it has an entry that no commit has written.
   [[nodiscard]] bool read(const chunk& c) {
     std::uint64_t at = sizeof(layout::chunk_header);
     while (at < c.used.load(std::memory_order_relaxed)) {
@@ -222,7 +223,7 @@ class cleaner {
     return true;
   }
 
-  // Lays out, and writes, a copy of what lives in it.  False: no room, or no memory; nothing has changed.
+  // Lays out, and writes, a copy of its live bytes.  False: no room, or no memory; nothing has changed.
   [[nodiscard]] bool copy(const chunk& c, const victim& v) noexcept {
     heap_type& h = heap_;
     log_writer<M>& log = thread_.log_;
@@ -252,7 +253,7 @@ class cleaner {
       origins_.resize(origins_before);
       return false;
     }
-    // Counted before it can be the only one.
+    // Counted before the copy can be the only one.
     for (const part& p : log.parts()) {
       if (p.what.kind != layout::entry_kind::tombstone && !p.carries)
         h.homes_->count(p.what.home, bytes_in_slots(p.what));
@@ -310,7 +311,7 @@ class cleaner {
     });
     if (!all) throw std::bad_alloc{};
     if (live == 0 && !is_object) return {};
-    // Holes cost more than they save where entries of the pieces between them would be larger than all of it.
+    // Holes cost more than they save if the entries of the pieces between them would be larger than the whole.
     const bool whole = live == e.size || live + entry_live_bytes * 2 * live_.size() > e.size;
     if (whole && live != 0) {
       const layout::entry_kind kind = is_object ? layout::entry_kind::allocation : layout::entry_kind::update;
@@ -346,7 +347,7 @@ class cleaner {
   [[nodiscard]] bool move(const victim& v, chunk& c, std::uint64_t& moved) noexcept {
     heap_type& h = heap_;
     bool all = true;
-    std::uint64_t left = 0;  // bytes that no longer live in the victim
+    std::uint64_t left = 0;  // bytes of the victim that are no longer live
     for (std::size_t i = v.copies; i < v.copies_end; ++i) {
       const part& p = copies_[i];
       if (i + ahead < v.copies_end) h.map_->fetch(copies_[i + ahead].what.home);
@@ -372,7 +373,7 @@ class cleaner {
     c.live.fetch_sub(static_cast<std::uint32_t>(left), std::memory_order_relaxed);
     return all;
   }
-  // Bytes that are where the copy is now.  `all`: nothing is left where it was.
+  // Moves contents to the copy; returns how many bytes lie there now.  `all`: none are left in the victim.
   [[nodiscard]] std::uint64_t move_contents(const part& p, bool& all) noexcept {
     heap_type& h = heap_;
     const home_range range{p.what.home, p.what.size};
@@ -457,8 +458,7 @@ status heap<M, Map>::start_cleaners() noexcept {
           drain_limbo();
           const bool scarce = chunks_are_scarce();
           const bool idle = mine.pass(pass_victims, scarce) == 0 || mine.gained() < chunks_.chunk_bytes();
-          // Nothing more is stale that would be worth a look, until threads have filled some chunks.
-          // relaxed: a hint.
+          // Until threads have filled some chunks, no stale bytes are left that would be worth a look. relaxed: a hint.
           if (idle) {
             rest_until_.store(begun_.load(std::memory_order_relaxed) + pass_victims, std::memory_order_relaxed);
           }

@@ -1,5 +1,5 @@
-// The bytes that a commit puts into the log: what was stored in place, words, and lines of barriers; in order of
-// addresses, disjoint, and nothing of objects that the transaction frees.
+// The bytes that a commit puts into the log: stores in place, words, and lines of barriers; in order of addresses,
+// disjoint, and without objects that the transaction frees.
 //
 // Threads: one.
 #pragma once
@@ -29,9 +29,9 @@ class commit_set {
     in_place_.clear();
     left_out_.clear();
   }
-  // Bytes that are in memory as they are to be; they may overlap others.  Throws std::bad_alloc, as do the others.
+  // Bytes that are stored in memory already; they may overlap others.  Throws std::bad_alloc, as do the others.
   void in_place(const log::byte_range& r) { in_place_.push_back(r); }
-  // Bytes of an object that is freed.
+  // Leaves out bytes of an object that is freed.
   void leave_out(const log::byte_range& r) { left_out_.push_back(r); }
 
   // Adds words and lines; the later of two words with one place counts.  The memory that `words` and `lines` refer to
@@ -66,7 +66,7 @@ class commit_set {
   static void sort(std::vector<log::byte_range>& ranges) {
     std::sort(ranges.begin(), ranges.end(), [](const auto& a, const auto& b) { return a.offset < b.offset; });
   }
-  // Calls visit(range) for what is in place, together.
+  // Calls visit(range) for the merged ranges that are in place.
   template <class Visit>
   void each_union(Visit&& visit) {
     sort(in_place_);

@@ -2,13 +2,14 @@
 //
 /// Commit of a transaction.  S store, F flush, | fence.  Failure atomicity: one aligned 8-byte store; blocks prove
 /// themselves by their checks.
-///   0. entries are laid out; chunks, nodes of the mapping, volatile memory are taken: may fail, nothing has changed
+///   0. entries are laid out; chunks, nodes of the mapping, volatile memory are taken: this may fail, and nothing has
+///      changed then
 ///   1. version = next; S all blocks, each leading to the next, the last to the first; F;
 ///                                                       | logheap/E1  commit point: now the cycle is whole
-///   2. mapping, slots of home space, what lives in chunks: volatile, cannot fail
+///   2. mapping, slots of home space, live bytes of chunks: volatile, cannot fail
 /// Recovery takes a transaction whose blocks are a whole cycle, or whose version is not above `through`.
 //
-// Isolation is the caller's: two transactions under way at a time change and read disjoint bytes, or the caller's locks
+// Isolation is the caller's: two transactions that are under way change and read disjoint bytes, or the caller's locks
 // order them (a commit's version is taken while they are held).  Look-ups take no lock.
 //
 // Threads: one `thread` object each, by one thread at a time; read() and commit() of different ones at any time.
@@ -36,9 +37,9 @@ struct heap_statistics {
   std::uint64_t chunks = 0;
   std::uint64_t free_chunks = 0;
   std::uint64_t live_bytes = 0;    // in chunks that are full or being filled
-  std::uint64_t filled_bytes = 0;  // in them, when they were written
+  std::uint64_t filled_bytes = 0;  // live bytes in them when they were written
   std::uint64_t cleaned = 0;       // chunks that were recycled
-  std::uint64_t cleaned_fast = 0;  // of these, those in which nothing lived
+  std::uint64_t cleaned_fast = 0;  // of these, chunks without live bytes
   std::uint64_t moved_bytes = 0;
   std::uint64_t passes = 0;  // of cleaners, those without a victim, too
   std::uint64_t mapping_bytes = 0;
@@ -47,11 +48,11 @@ struct heap_statistics {
 };
 
 struct damaged_block {
-  std::uint64_t offset = 0;        // 0: not known, for its header is gone
+  std::uint64_t offset = 0;        // 0: not known, since its header is lost
   std::uint64_t end = 0;           // where the next block that holds can be
   bool kept = false;               // its entries are proved, and were taken: heap_settings::salvage
   std::uint64_t version = 0;       // 0: not known
-  std::string homes;               // what it was about, as far as that can be read
+  std::string homes;               // home addresses that it was about, as far as they can be read
   std::vector<home_range> ranges;  // the same
 };
 struct recovery_report {
@@ -62,10 +63,10 @@ struct recovery_report {
   std::uint64_t torn = 0;     // last blocks that were not whole
   std::uint64_t dropped = 0;  // intact blocks of transactions that had not committed
   std::vector<damaged_block> damaged;
-  std::string saved_fault;  // why the mapping that a close has saved was not loaded, though it is there
+  std::string saved_fault;  // why a mapping that a close has saved was not loaded
 };
 
-// An object as it is to be in a heap whose log is written anew (rewrite.hpp).
+// An object of a heap whose log is written anew (rewrite.hpp).
 struct kept_piece {
   home_t home = 0;
   std::vector<std::byte> bytes;
@@ -100,9 +101,9 @@ class heap {
   };
   struct object {
     home_space::slot at;
-    std::uint64_t size = 0;  // bytes asked for; by release(): that it may use
+    std::uint64_t size = 0;  // bytes asked for; from release(): bytes that it may use
   };
-  // What a transaction has done.
+  // The changes of a transaction.
   struct changes {
     std::span<const store_range> stores;  // in order of home addresses, disjoint
     std::span<const object> allocated;    // by allocate()
@@ -114,7 +115,7 @@ class heap {
     thread(heap& h, unsigned number)
         : number_{number}, client_{*h.map_, number}, log_{h.medium_, h.base_, h.chunks_, h.settings_.separate_logs} {}
 
-    // In the epochs.
+    // The thread's number in the epochs.
     [[nodiscard]] unsigned number() const noexcept { return number_; }
 
    private:
@@ -128,12 +129,12 @@ class heap {
     log_writer<M> log_;
     std::vector<piece> pieces_;
     std::vector<home_range> ranges_, erased_;
-    std::vector<home_range> whole_;  // objects that the open transaction's allocation entries have the contents of
+    std::vector<home_range> whole_;  // objects whose contents are in allocation entries of the open transaction
     // The thread's present and later commits have at least this version less one; 0: no commit is under way.
     std::atomic<std::uint64_t> committing_{0};
   };
 
-  // `of_mapping`: what the mapping takes besides mapping_settings.
+  // `of_mapping`: arguments of the mapping besides mapping_settings.
   template <class... Extra>
   heap(M& medium, std::byte* base, structure_pages& pages, const heap_settings& settings, const Extra&... of_mapping)
       : medium_{medium},
@@ -150,8 +151,8 @@ class heap {
 
   // Makes the heap of a pool that has none.  `key` differs from pool to pool.
   [[nodiscard]] status create(std::uint64_t key) noexcept { return chunks_.create_root(key); }
-  // Recovers, or loads what a clean close has saved.  errc::not_found: there is no heap; corrupt, version, no_memory.
-  // Blocks that do not hold are no error: the report names them.
+  // Recovers, or loads the mapping that a clean close has saved.  errc::not_found: there is no heap; corrupt, version,
+  // no_memory.  Blocks that do not hold are no error: the report names them.
   [[nodiscard]] status open(recovery_report& report) noexcept;
   // Saves the mapping, so that the next open() need not read the log.  All threads have left.  On an error the next
   // open() recovers.
@@ -196,7 +197,7 @@ class heap {
       return object{s, s.bytes};
     }
   }
-  // The transaction was aborted.
+  // Called when the transaction was aborted.
   void abandon(const changes& c) noexcept {
     for (const object& o : c.allocated) homes_->give(o.at);
     for (const object& o : c.released) {
@@ -280,7 +281,7 @@ class heap {
     });
     std::memset(out + (at - home), 0, home + size - at);
   }
-  // Calls f(home, bytes, n) for what was stored of [home, home + size), in order.
+  // Calls f(home, bytes, n) for stored bytes of [home, home + size), in order.
   template <class F>
   void each_stored(thread& t, home_t home, std::uint64_t size, F&& f) noexcept {
     const inside in{*this, t};
@@ -289,8 +290,8 @@ class heap {
 
   // ---- cleaning: cleaner.hpp ----
 
-  // Cleans up to `victims` chunks of which less than settings.clean_below percent live (`whole`: of any from which
-  // something is gained); returns how many were recycled, now or earlier, and may be used again.
+  // Cleans up to `victims` chunks with less than settings.clean_below percent of live bytes (`whole`: any with a gain);
+  // returns how many were recycled, now or earlier, and may be used again.
   std::size_t clean(unsigned victims, bool whole = false) noexcept;
   [[nodiscard]] status start_cleaners() noexcept;
   void stop_cleaners() noexcept;
@@ -298,7 +299,7 @@ class heap {
   // ---- looking ----
 
   [[nodiscard]] heap_statistics statistics() noexcept;
-  // Calls visit(home, size) for each object.  At rest; or by a thread, of each moment's objects.
+  // Calls visit(home, size) for each object.  At rest; or by a thread, for the objects of each moment.
   template <class Visit>
   void for_each_object(thread& t, Visit&& visit) {
     const inside in{*this, t};
@@ -310,7 +311,7 @@ class heap {
       if (w.exists()) visit(s.home, std::min(s.bytes, size_of_entry(w.entry())));
     });
   }
-  // The same with the room that the object has, and the size that its entry says, which may be anything.
+  // The same with the room that the object has, and the size in its entry, which may be anything.
   template <class Visit>
   void for_each_room(Visit&& visit) {
     homes_->for_each([&](const home_space::slot& s, slot_word w) {
@@ -355,7 +356,7 @@ class heap {
     const unsigned number_;
     const bool nested_;
   };
-  // Chunks that are free on media and may be read still by who was inside then.
+  // Chunks that are free on media, and that threads which were inside then may still read.
   struct waiting_chunks {
     epochs::vector then;
     std::vector<std::uint32_t> chunks;
@@ -385,7 +386,7 @@ class heap {
       t.log_.buffer.pop_back();
     }
   }
-  // A transaction that frees has to store a little, too: into what led to the object.
+  // A transaction that frees has to store a little, too: into the place that led to the object.
   static constexpr std::uint64_t stored_to_free_max = 4096;
   [[nodiscard]] static purpose purpose_of(const changes& c) noexcept {
     if (c.released.empty() || !c.allocated.empty()) return purpose::store;
@@ -406,7 +407,7 @@ class heap {
     std::uint64_t word = 0;
     std::memcpy(&word, base_ + at, sizeof word);
     if (const std::uint64_t size = word >> layout::home_shift_size; size != 0) return size;
-    // Where a saved mapping leads, anything may be.
+    // A saved mapping may lead to any bytes.
     if (chunks_.number_of(at + 8) == chunks_type::none) return 0;
     std::memcpy(&word, base_ + at + 8, sizeof word);
     return word & ((std::uint64_t{1} << 48) - 1);
@@ -415,11 +416,11 @@ class heap {
   // ---- commit, step 0 ----
 
   [[nodiscard]] status prepare(thread& t, const changes& c) noexcept;
-  // Objects with what was stored into them; those into which little was, without.
+  // Lays out objects with the bytes that were stored into them; objects with few such bytes without.
   [[nodiscard]] status lay_out_allocations(thread& t, const changes& c, purpose why);
-  // What was stored elsewhere.  Group update (section 3.2): neighbours are one entry.
+  // Lays out stores to other places.  Group update (section 3.2): neighbours are one entry.
   [[nodiscard]] status lay_out_stores(thread& t, const changes& c, purpose why);
-  // Calls visit(home, from, size) for what was stored into [home, home + size), in order.
+  // Calls visit(home, from, size) for bytes stored into [home, home + size), in order.
   template <class Visit>
   static void each_store(std::span<const store_range> stores, home_t home, std::uint64_t size, Visit&& visit) noexcept {
     auto s = std::upper_bound(stores.begin(), stores.end(), home,
@@ -487,8 +488,8 @@ class heap {
   };
   void publish(thread& t, const changes& c) noexcept;
 
-  // What this thread has flushed is durable: the ends of chunks that it has sealed, where no fence of its own follows.
-  // Those of others are for their own flushes.
+  // Makes this thread's flushes durable: ends of chunks that it has sealed, where no other fence of its own follows.
+  // Fences of other threads are for their own flushes.
   void settle() noexcept { medium_.fence(edge{"logheap/E10"}); }
 
   // ---- room ----
@@ -532,7 +533,7 @@ class heap {
       if (clean(pass_victims, true) != 0) continue;
       drain_limbo();
       if (chunks_.has(why)) return {};
-      // Somebody else may have taken what came free, or be about to give something.
+      // Another thread may have taken a chunk that became free, or may be about to free one.
       const bool is_quiet = all_committed && clock_.load(std::memory_order_seq_cst) == version && limbo_is_empty() &&
                             busy_.load(std::memory_order_acquire) == 0 && progress() == before;
       if (is_quiet) {
@@ -544,13 +545,13 @@ class heap {
   }
   // Chunks that one pass of a cleaner recycles: its fences and its barrier are for all of them.
   static constexpr unsigned pass_victims = 8;
-  // Share of the pool's pages, in percent, that chunks in use are.
+  // Chunks in use, in percent of the pool's pages.
   [[nodiscard]] std::uint64_t utilisation() noexcept {
     const std::uint64_t used =
         (chunks_.count() - std::min<std::uint64_t>(chunks_.count(), chunks_.free_chunks())) * chunks_.chunk_bytes();
     return used * 100 / std::max<std::uint64_t>(1, pages_.size_pages() * pages_.sizes().page_bytes());
   }
-  // So few are free that background cleaners take any from which something is gained, and not only cheap ones.
+  // Whether so few are free that background cleaners take any with a gain, and not only cheap ones.
   [[nodiscard]] bool chunks_are_scarce() noexcept {
     const std::size_t kept = settings_.kept_for_cleaners + settings_.kept_for_freeing;
     return chunks_.space_is_used_up() &&
@@ -590,13 +591,13 @@ class heap {
   std::atomic<unsigned> busy_{0};          // passes under way, and chunks on their way from limbo
   std::atomic<std::uint32_t> hand_{0};     // where the next search for victims begins
 
-  std::mutex own_cleaner_lock_;  // of the cleaner that whoever needs room works as
+  std::mutex own_cleaner_lock_;  // of the cleaner as which a thread works that needs room
   thread* own_cleaner_ = nullptr;
   std::mutex wake_lock_;
   std::condition_variable wake_;
   bool wanted_ = false;
   std::atomic<std::uint64_t> begun_{0};       // chunks that threads have begun to fill
-  std::atomic<std::uint64_t> rest_until_{0};  // as many of them: background cleaners rest until then
+  std::atomic<std::uint64_t> rest_until_{0};  // background cleaners rest until begun_ is this
   bool stop_ = false;
   std::vector<std::thread> cleaners_;
 };

@@ -8,9 +8,8 @@
 
 namespace nvm::logheap {
 
-// Checks that the living bytes of each chunk are those that mapping and slots lead to, that each slot counts its
-// entries, and that every piece lies in a block, apart from the others.  Time in proportion to the log; not for damaged
-// chunks.
+// Checks that the live bytes of each chunk are those that mapping and slots lead to, that each slot counts its entries,
+// and that every piece lies in a block, apart from the others.  Time in proportion to the log; not for damaged chunks.
 template <media M, mapping Map>
 class heap<M, Map>::checking {
  public:

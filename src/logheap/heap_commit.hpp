@@ -1,5 +1,5 @@
-// The part of heap.hpp that makes entries of what a transaction has done (step 0), and makes it known once they are
-// durable (step 2); included by heap.hpp.
+// The part of heap.hpp that makes entries of a transaction's changes (step 0), and makes the changes known once they
+// are durable (step 2); included by heap.hpp.
 #pragma once
 
 #include <algorithm>

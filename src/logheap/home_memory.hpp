@@ -12,14 +12,15 @@ namespace nvm::logheap {
 class home_memory {
  public:
   virtual ~home_memory() = default;
-  // Whether a load finds what has committed.
+  // Whether a load finds committed bytes.
   [[nodiscard]] virtual bool is_materialised() const noexcept = 0;
-  // The bytes may be stored into until unpin(); of a materialised page they are there.  `read`: of this thread.
+  // The bytes may be stored into until unpin(); in a materialised page they are present.  `read`: a reader of this
+  // thread.
   virtual void pin(std::uint64_t home, std::uint64_t size, const home_read& read) noexcept = 0;
   virtual void unpin(std::uint64_t home, std::uint64_t size) noexcept = 0;
-  // Bytes of a commit that the mapping has taken.
+  // Stores bytes of a commit that the mapping has taken.
   virtual void store(std::uint64_t home, const void* from, std::uint64_t size) noexcept = 0;
-  // The bytes of an object that was freed.
+  // Drops the bytes of an object that was freed.
   virtual void drop(std::uint64_t home, std::uint64_t size) noexcept = 0;
 };
 

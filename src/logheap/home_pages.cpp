@@ -103,7 +103,7 @@ bool home_pages::make_present(std::uint64_t page, const home_read& read, bool to
       case outcome::no_memory:
         break;
     }
-    // Not under the page's lock: it may be the one that a page to be dropped has.
+    // Not under the page's lock, which a page to be dropped may share.
     waited_.fetch_add(1, std::memory_order_relaxed);
     if (stopping_.load(std::memory_order_relaxed)) return false;
     (void)shrink(present_.load(std::memory_order_relaxed) / 8 * 7 * page_bytes);
@@ -143,7 +143,7 @@ outcome home_pages::install(std::uint64_t page, const home_read& read, std::byte
   }
   if (!planted(plant::page_built_unlocked)) read(home, contents, page_bytes);
   if (settings_.lost != nullptr && settings_.lost(settings_.context)) return faults_->refuse(address(page));
-  // A page of zeros that is only looked at takes no memory.
+  // A page of zeros that is only read takes no memory.
   const bool zeros = !to_store && std::memcmp(contents, zeros_of_a_page, page_bytes) == 0;
   built_.fetch_add(1, std::memory_order_relaxed);
   zeros_.fetch_add(zeros ? 1 : 0, std::memory_order_relaxed);
@@ -230,7 +230,7 @@ void home_pages::build_absent(home_t home, std::uint64_t size, const home_read* 
   const std::uint64_t end = page_of(home + size - 1) + 1;
   for (std::uint64_t page = page_of(home); page < end; ++page) {
     if (own == nullptr) {
-      // The fault is what has it built; where it is there already, a load is all that this costs.
+      // The fault makes a fault thread build it; if the page is present already, this costs a load.
       (void)std::atomic_ref<std::byte>{*address(page)}.load(std::memory_order_relaxed);
     } else if (!is_present(page)) {
       make_present(page, *own, to_store);

@@ -1,14 +1,14 @@
 // Home pages: home space as memory that a program loads from (docs/design/016-home-pages.md).
 //
-// A page of home space is built in volatile memory when it is first touched, from what the heap has; commits keep it
+// A page of home space is built in volatile memory when it is first touched, from the heap's contents; commits keep it
 // current; it is dropped whenever memory is wanted, and nothing is written then: the log has everything.  A load costs
-// what a load costs; the translation is paid once a page.
+// no more than any load; the translation is paid once a page.
 //
-// **What a page shows.**  A present page holds, of every object, what the heap's read() gives, and besides:
+// **What a page shows.**  A present page holds for every object the bytes of the heap's read(), except:
 //   - what open transactions have stored into it in place (their pages are pinned);
-//   - for the moment between the heap's commit() and store(), the bytes before that commit.
-// Isolation keeps other transactions from using either.  Bytes of no object show anything: an allocation in place calls
-// clear().
+//   - between the heap's commit() and store() the bytes before that commit.
+// Isolation keeps other transactions from using either.  Bytes of no object may have any value: an allocation in place
+// calls clear().
 //
 /// Why no commit is lost and no page half built.  L, U: lock, unlock of the page's block.
 ///   commit      heap.commit() (the mapping leads to the new bytes); L; present? S the new bytes into it; U
@@ -20,7 +20,7 @@
 /// Zap and mark are one step for a thread that holds the lock.  For a load, which holds nothing, there are two cases at
 /// any time: the page is there, with every commit so far, or it is missing, and the load waits for a build.  A zapped
 /// page is gone from every processor's translations when the system call returns (so before U), and a missing page is
-/// never read as zeros, for the kernel asks for it.  A store in place could meet a zap; pins keep it from that.
+/// never read as zeros, since the kernel asks for it.  A store in place could meet a zap; pins keep it from that.
 //
 // Stores are word by word and atomic, release (isolation/shared_memory.hpp): readers of the STM look at the bytes at
 // the same time and then at their ownership records.  A reader that finds new bytes in a page that was built after the
@@ -34,9 +34,9 @@
 //
 // Threads.  Pages that are touched are built by fault threads of this object, one for each reader that it was given; a
 // caller of pin() and touch() may bring a reader of its own and build them itself, without a switch of threads.  All
-// calls by any number of threads.  A thread that holds what a reader may wait for (a lock of the mapping) must not
-// touch a page that can be missing, and a reader touches none.  Fault threads take no signals.
-// Lock order: 1. shrinking_, 2. a block's lock, a leaf but for what a reader takes, one at a time.
+// calls by any number of threads.  A thread that holds something for which a reader may wait (a lock of the mapping)
+// must not touch a page that can be missing, and a reader touches none.  Fault threads take no signals.
+// Lock order: 1. shrinking_, 2. a block's lock, a leaf except for locks of a reader, one at a time.
 //
 // fork(): the child has no home pages; an access is SIGSEGV at once.
 #pragma once
@@ -65,8 +65,8 @@ struct home_pages_settings {
   std::uint64_t bytes = 0;    // of home space
   std::uint64_t bytes_max =
       0;  // of pages present; 0: no limit.  Less than home_pages::bytes_max_least is taken as that
-  // Whether what the readers read may be zeros in place of lost pages (platform/lost_pages.hpp): then a page is not
-  // built, and an access to it is SIGBUS.  nullptr: never.
+  // Whether readers may have read zeros in place of lost pages (platform/lost_pages.hpp): then a page is not built, and
+  // an access to it is SIGBUS.  nullptr: never.
   bool (*lost)(void* context) noexcept = nullptr;
   void* context = nullptr;
 };
@@ -74,7 +74,7 @@ struct home_pages_settings {
 struct home_pages_statistics {
   std::uint64_t pages = 0;    // present
   std::uint64_t bytes = 0;    // in them
-  std::uint64_t built = 0;    // times that a page was, or was tried to be; of these:
+  std::uint64_t built = 0;    // times that a page was built, or tried to be; of these:
   std::uint64_t zeros = 0;    //   without contents, which cost no memory
   std::uint64_t faults = 0;   //   by fault threads
   std::uint64_t dropped = 0;  // pages
@@ -91,8 +91,8 @@ class home_pages {
   // With less, threads would take pages from each other.
   static constexpr std::uint64_t bytes_max_least = 64 * page_bytes;
 
-  // All pages absent, a fault thread for each of `readers`, which is at least one.  errc::system: the system lacks what
-  // this needs (userfaultfd, pages of 4 KiB, threads), and the message says what; no_memory.
+  // Opens home pages, all absent, with a fault thread for each of `readers`, at least one.  errc::system: the system
+  // lacks what this needs (userfaultfd, pages of 4 KiB, threads), and the message says what; no_memory.
   [[nodiscard]] static result<std::unique_ptr<home_pages>> open(const home_pages_settings& settings,
                                                                 std::vector<home_read> readers) noexcept;
   // Reserves the addresses again; no thread may use the pages.  In a forked child as forget_in_child().
@@ -110,15 +110,15 @@ class home_pages {
 
   // ---- commits ----
 
-  // The bytes of a commit that the heap has taken: to the pages that are present.  By the transaction that changed
-  // them, before it lets others use them.  Cost: a lock for each 64 KiB, and the copying.
+  // Stores the bytes of a commit that the heap has taken into the pages that are present.  Called by the transaction
+  // that changed them, before it lets others use them.  Cost: a lock for each 64 KiB, and the copying.
   void store(home_t home, const void* from, std::uint64_t size) noexcept;
-  // Zeros, likewise: of an object that the transaction has just allocated and will store into in place.
+  // Stores zeros likewise, for an object that the transaction has just allocated and will store into in place.
   void clear(home_t home, std::uint64_t size) noexcept;
   // The range's pages are present and stay so until as many unpin(): before stores in place.  `own`: a reader of this
   // thread; without one the fault threads build what is absent (some us a page more).  Returns with all present.
   void pin(home_t home, std::uint64_t size, const home_read* own = nullptr) noexcept;
-  // When the bytes are those of the heap: after its commit(), or when an abort has put the old ones back.
+  // Called when the bytes are those of the heap: after its commit(), or when an abort has put the old ones back.
   void unpin(home_t home, std::uint64_t size) noexcept;
 
   // ---- memory ----
@@ -129,8 +129,8 @@ class home_pages {
   // addresses may belong to a new object by now.
   void drop(home_t home, std::uint64_t size) noexcept;
   // Drops unpinned pages until at most `bytes_max` are present, and returns how many bytes are (more: they are pinned,
-  // or were built meanwhile).  A hand goes round; a page that was built, stored to or pinned since it came by last has
-  // a second chance (loads leave no trace), unless `bytes_max` is less than a page.
+  // or were built meanwhile).  A hand goes round; a page that was built, stored to or pinned since the hand came by
+  // last has a second chance (loads leave no trace), unless `bytes_max` is less than a page.
   std::uint64_t shrink(std::uint64_t bytes_max) noexcept;
 
   [[nodiscard]] home_pages_statistics statistics() const noexcept;

@@ -33,7 +33,7 @@ class home_scratch {
       : at_{at}, first_{first}, bytes_{bytes}, bytes_max_{bytes_max}, regions_{ceil_div(bytes, region_bytes)} {}
   home_scratch(const home_scratch&) = delete;
   home_scratch& operator=(const home_scratch&) = delete;
-  // Reserves the addresses again.
+  // Reserves the address range again.
   ~home_scratch() {
     if (mapped_) (void)::mmap(at_, bytes_, PROT_NONE, flags, -1, 0);
   }
@@ -56,7 +56,7 @@ class home_scratch {
   void pin(home_t home, std::uint64_t size) noexcept {
     each_region(home, size, [&](std::uint64_t region) {
       const auto word = regions_[region];
-      // acquire: pairs with drop(): what goes has gone.
+      // acquire: pairs with drop(): memory that is dropped has gone.
       std::uint32_t w = word.load(std::memory_order_relaxed);
       for (;;) {
         if ((w & dropping) != 0) {
@@ -91,17 +91,17 @@ class home_scratch {
     const std::uint64_t last = (home - first_ + size - 1) / region_bytes;
     for (std::uint64_t region = (home - first_) / region_bytes; region <= last; ++region) visit(region);
   }
-  // A region has been touched; others may go for it.
+  // Notes a touched region, for which others may be dropped.
   void note(std::uint64_t region) noexcept {
     const std::lock_guard guard{lock_};
     if (touched_.size() * region_bytes >= bytes_max_) make_room();
     try {
       touched_.push_back(static_cast<std::uint32_t>(region));
     } catch (const std::bad_alloc&) {
-      // Not in the list it stays as it is, touched, until the pool is closed.
+      // A region that is not in the list stays touched until the pool is closed.
     }
   }
-  // Gives back a half of them, but those that are pinned.
+  // Gives back half of them, except pinned ones.
   void make_room() noexcept {
     std::size_t to_go = touched_.size() / 2;
     std::size_t kept = 0;

@@ -2,13 +2,13 @@
 // allocation and deallocation logs.
 //
 // Small objects are slots of superblocks, one size class each (Hoard: a thread allocates from superblocks of its own,
-// anybody frees into them); large ones are runs of units, an eighth of a superblock.  Home addresses are virtual, so
+// any thread frees into them); large ones are runs of units, an eighth of a superblock.  Home addresses are virtual, so
 // that rounding up and superblocks with holes cost address space and no memory of the pool.
 //
 // A slot's word says where in the log the object's allocation is, or the tombstone of the last one; and how many
 // entries about the slot's bytes are in the log, stale ones and allocations included, tombstones not.  A tombstone is
-// needed as long as there are any: a slot may be allocated again at once, for the newer allocation then hides what is
-// older; a run is used again when its count is 0.
+// needed as long as there are any: a slot may be allocated again at once, since the newer allocation then hides older
+// entries; a run is used again when its count is 0.
 //
 // Threads: any number.  take() of one `thread` by one thread at a time.  Locks: a superblock's, a class's list, both
 // leaves and never two at a time.
@@ -31,7 +31,7 @@ namespace nvm::logheap {
 class slot_word {
  public:
   enum class state : std::uint8_t { none = 0, allocated = 1, freeing = 2, freed = 3 };
-  static constexpr std::uint64_t count_max = (std::uint64_t{1} << 21) - 1;  // there it stays: never 0 again
+  static constexpr std::uint64_t count_max = (std::uint64_t{1} << 21) - 1;  // there it stays, and is never 0 again
 
   constexpr explicit slot_word(std::uint64_t code = 0) noexcept : code_{code} {}
   constexpr slot_word(state s, log_t entry, std::uint64_t count) noexcept
@@ -183,7 +183,7 @@ class home_space {
     }
     return all;
   }
-  // Where the next slot may begin after an address that is in none: a superblock begins with a unit.
+  // Where the next slot may begin after an address that is in no slot: a superblock begins with a unit.
   [[nodiscard]] home_t behind_gap(home_t home) const noexcept {
     return home + (unit_bytes_ - ((home - first_) & (unit_bytes_ - 1)));
   }
@@ -196,7 +196,7 @@ class home_space {
   bool count(home_t home, std::uint64_t size) noexcept {
     return each_slot(home, size, [](const slot& s) { count(s, 1); });
   }
-  // So many more are about the slot.
+  // Counts so many more entries about the slot.
   static void count(const slot& s, std::uint64_t entries) noexcept {
     std::uint64_t word = s.word().load(std::memory_order_relaxed);
     for (;;) {
@@ -225,7 +225,7 @@ class home_space {
       }
     });
   }
-  // The slot's word becomes {what, entry} with the count that it has and `more`; returns what it was.
+  // Sets the slot's word to {what, entry}, with its count and `more`; returns the word before.
   static slot_word set(const slot& s, slot_word::state what, log_t entry, std::uint64_t more = 0) noexcept {
     std::uint64_t word = s.word().load(std::memory_order_relaxed);
     while (!s.word().compare_exchange_weak(
@@ -234,7 +234,7 @@ class home_space {
     }
     return slot_word{word};
   }
-  // The entry has been moved; false: the word is about another one.
+  // Notes that the entry has been moved; false: the word is about another one.
   [[nodiscard]] static bool move(const slot& s, log_t from, log_t to) noexcept {
     std::uint64_t word = s.word().load(std::memory_order_relaxed);
     for (;;) {
@@ -247,7 +247,7 @@ class home_space {
 
   // ---- recovery ----
 
-  // Learns that an object of `size` bytes was once at `home`.  Any thread.  errc::corrupt if that contradicts what was
+  // Learns that an object of `size` bytes was once at `home`.  Any thread.  errc::corrupt if that contradicts objects
   // learnt before; no_memory.
   [[nodiscard]] status learn(home_t home, std::uint64_t size) noexcept {
     if (!inside(home, size)) return fail(errc::corrupt, "object at home %lx of %lu bytes: outside", home, size);
@@ -285,15 +285,16 @@ class home_space {
     }
     return {};
   }
-  // Keeps addresses that the log has entries about, and no object, from being taken.  Any thread, after all was learnt.
+  // Keeps addresses that the log has entries about, and no object, from being taken.  Called by any thread, when all
+  // objects have been learnt.
   void keep_out(home_t home, std::uint64_t size) noexcept {
     const std::lock_guard guard{learning_};
     for (std::uint64_t u = unit_of(home); u <= unit_of(home + size - 1); ++u) {
       if (table_[u].load(std::memory_order_acquire) == 0 && units_.mark_busy(u, 1)) units_.account(1);
     }
   }
-  // The words are as the log says: what has an object is taken, the rest is free, but for bytes that only damage can
-  // have left without an object.  idle() as in drop().
+  // Called when the words are as in the log: slots with an object are taken, the rest is free, except bytes that only
+  // damage can have left without an object.  idle() as in drop().
   template <class Idle>
   void end_learning(Idle&& idle) noexcept {
     for (superblock* b = all_.load(std::memory_order_acquire); b != nullptr; b = b->all) {

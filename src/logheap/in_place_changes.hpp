@@ -62,13 +62,13 @@ class in_place_changes {
     }
     return true;
   }
-  // The innermost level becomes part of the one around it: what that has kept itself is older.  Throws std::bad_alloc,
+  // The innermost level becomes part of the one around it, whose own old bytes are older.  Throws std::bad_alloc,
   // having changed nothing that matters.
   void join_level() {
     for (const auto& e : sets_[marks_.size() - 1]->entries()) (void)sets_[marks_.size() - 2]->add(e.line, e.mask);
     marks_.pop_back();
   }
-  // Old bytes of the innermost level go back; let_go(range) of each that was held.
+  // Puts old bytes of the innermost level back; calls let_go(range) for each range that was held.
   template <class LetGo>
   void put_back_level(LetGo&& let_go) noexcept {
     while (kept_.size() > marks_.back()) {
@@ -79,7 +79,7 @@ class in_place_changes {
     }
     marks_.pop_back();
   }
-  // Calls visit(range) for what was announced; a byte may be in the ranges of several levels.
+  // Calls visit(range) for announced ranges; a byte may be in the ranges of several levels.
   template <class Visit>
   void each_changed(Visit&& visit) const {
     for (const kept& k : kept_) visit(log::byte_range{k.offset, k.bytes});
@@ -91,7 +91,7 @@ class in_place_changes {
       if (kept_[i].old != nullptr) visit(kept_[i].offset, kept_[i].bytes, kept_[i].old);
     }
   }
-  // The transaction is over: let_go(range) of what is held still.
+  // The transaction is over: calls let_go(range) for ranges that are still held.
   template <class LetGo>
   void finish(LetGo&& let_go) noexcept {
     for (const kept& k : kept_) let_go(log::byte_range{k.offset, k.bytes});
@@ -107,7 +107,7 @@ class in_place_changes {
   };
   std::byte* const base_;
   std::vector<std::unique_ptr<tx::line_set>> sets_;  // of each level
-  std::vector<std::size_t> marks_;                   // where each level's begin in kept_
+  std::vector<std::size_t> marks_;                   // where each level's entries begin in kept_
   std::vector<kept> kept_;
   tx::byte_arena old_;
 };

@@ -1,4 +1,4 @@
-// Heaps that are compiled once, over any direct medium; whoever uses one of them links it.
+// Heaps that are compiled once, over any direct medium; programs that use one of them link it.
 #pragma once
 
 #include "logheap/logheap.hpp"

@@ -22,9 +22,10 @@ struct log_end {
 
 struct part {
   entry what;                                // log and self: where they have come to lie, after write()
-  const std::byte* from = nullptr;           // contents; nullptr: what the writer's gather function says
-  std::uint32_t object = ~std::uint32_t{0};  // of whoever made it: which allocation or release this is about
-  bool carries = false;                      // of a cleaner: counted among the entries about a slot as what it copies
+  const std::byte* from = nullptr;           // contents; nullptr: the writer's gather function has them
+  std::uint32_t object = ~std::uint32_t{0};  // for the caller: which allocation or release this is about
+  bool carries = false;                      // a cleaner's: counted among the entries about a slot like the entry that
+                                             // it copies
 };
 
 template <media M>
@@ -39,7 +40,7 @@ class log_writer {
   std::uint32_t stamp = 0;
   typename chunks_type::buffer buffer;  // free chunks of this thread
 
-  // ---- laying out: try, and drop() what an exception or an error has left ----
+  // ---- laying out: try, and drop() the rest after an exception or an error ----
 
   void start() noexcept {
     parts_.clear();
@@ -48,13 +49,13 @@ class log_writer {
     ends_ = committed_ends_;
     open_.fill(none);
   }
-  // Adds the entry to the log that takes its kind; what it is about is contiguous at `p.from`, if that is set.
-  // `version`: 0 is filled in by write().  Throws std::bad_alloc.
+  // Adds the entry to the log that takes its kind; its contents are contiguous at `p.from`, if that is set.  `version`:
+  // 0 is filled in by write().  Throws std::bad_alloc.
   [[nodiscard]] status add(part p, purpose why, std::uint64_t version = 0) {
     const layout::chunk_use use = use_for(p.what.kind);
     return add_to(use, p, why, version);
   }
-  // The same to the log of a given use.
+  // The same for the log of a given use.
   [[nodiscard]] status add_to(layout::chunk_use use, part p, purpose why, std::uint64_t version) {
     const bool allocations = use == layout::chunk_use::allocation;
     for (;;) {
@@ -102,7 +103,7 @@ class log_writer {
   [[nodiscard]] std::vector<part>& parts() noexcept { return parts_; }
   // Chunks that write() will begin.
   [[nodiscard]] std::size_t fresh_chunks() const noexcept { return fresh_.size(); }
-  // Makes room for what write() remembers, so that it cannot fail.  Throws std::bad_alloc.
+  // Makes room for the notes of write(), so that it cannot fail.  Throws std::bad_alloc.
   void prepare() {
     to_seal_.reserve(to_seal_.size() + fresh_.size() + layout::chunk_uses);
     buffer.reserve(buffer.size() + fresh_.size());
@@ -144,7 +145,7 @@ class log_writer {
     for (const byte_range& w : written_) medium_.flush(base_ + w.from, w.end - w.from);
     written_.clear();
   }
-  // What is written is durable, and ends here for good: its chunks may be cleaned.  Flushed; the caller fences.
+  // Ends the logs for good, whose blocks are durable: their chunks may be cleaned.  Flushed; the caller fences.
   void seal_all() noexcept {
     seal_full();
     for (log_end& e : committed_ends_) {
@@ -164,7 +165,8 @@ class log_writer {
   static constexpr std::uint32_t none = ~std::uint32_t{0};
   static constexpr std::uint64_t wide_bytes = 16;
   static constexpr std::uint64_t split_min = 32;        // bytes of contents that are worth an entry of their own
-  static constexpr std::uint64_t split_copy_min = 128;  // in a copy: what is split once is copied split ever after
+  static constexpr std::uint64_t split_copy_min = 128;  // in a copy: an entry that is split once is copied split ever
+                                                        // after
 
  public:
   // Bytes that a copy may leave free at a chunk's end.
@@ -234,7 +236,7 @@ class log_writer {
   void close_block(layout::chunk_use use) noexcept {
     std::uint32_t& open = open_[std::size_t(use)];
     NVM_ASSERT(open != none);
-    // One that nothing went into.
+    // A block without entries.
     if (blocks_[open].count == 0) {
       NVM_ASSERT(open + 1 == blocks_.size());
       blocks_.pop_back();
@@ -290,7 +292,7 @@ class log_writer {
     std::memcpy(to, &h, sizeof h);
     c.used.store(static_cast<std::uint32_t>(b.at + round_up(h.bytes, layout::block_align)), std::memory_order_relaxed);
     c.newest.store(std::max(c.newest.load(std::memory_order_relaxed), h.version), std::memory_order_relaxed);
-    // Before anything of it can be replaced.
+    // Counted before any part of it can be replaced.
     c.live.fetch_add(live, std::memory_order_relaxed);
     // relaxed: only the thread that fills the chunk changes this.
     c.filled.store(c.filled.load(std::memory_order_relaxed) + live, std::memory_order_relaxed);
@@ -314,7 +316,7 @@ class log_writer {
   std::vector<block> blocks_;
   std::vector<std::pair<layout::chunk_use, std::uint32_t>> fresh_;
   std::vector<std::uint32_t> to_seal_;
-  std::vector<byte_range> written_;  // and not flushed yet
+  std::vector<byte_range> written_;  // written and not flushed yet
 };
 
 }  // namespace nvm::logheap

@@ -48,7 +48,7 @@ constexpr std::uint64_t root_copy_at(std::uint64_t run_bytes) noexcept { return 
 enum class chunk_use : std::uint8_t {
   free = 0,
   update = 1,        // stores
-  allocation = 2,    // allocations with what was stored into them
+  allocation = 2,    // allocations with their contents
   deallocation = 3,  // tombstones
   mixed = 4,         // all of it: one log a thread
   saved = 5,         // the mapping of a heap that was closed
@@ -81,7 +81,7 @@ inline constexpr std::uint64_t superblock_bytes_max = std::uint64_t{1} << 20;  /
 // may have left blocks; the session keeps them from passing for those of the next use.
 inline constexpr unsigned generation_bits = 52;
 inline constexpr unsigned uses_bits = 32;
-// As 1 in a generation, and no smaller than the session of any.
+// Reads as 1 in a generation, and is no smaller than the session of any.
 inline constexpr std::uint64_t session_after_last = (std::uint64_t{1} << (generation_bits - uses_bits)) + 1;
 constexpr std::uint64_t next_generation(std::uint64_t before, std::uint64_t session) noexcept {
   return (session & 0xF'FFFF) << uses_bits | ((before + 1) & 0xFFFF'FFFF);
@@ -97,7 +97,7 @@ constexpr chunk_use use_of(std::uint64_t content) noexcept {
 constexpr std::uint64_t generation_of(std::uint64_t content) noexcept {
   return content & ((std::uint64_t{1} << generation_bits) - 1);
 }
-// Content of `owner` and of `end`: of another generation they say nothing.
+// Content of `owner` and of `end`, which count for this generation only.
 constexpr std::uint64_t pack_bound(std::uint32_t value, std::uint64_t generation) noexcept {
   return std::uint64_t{value} | std::uint64_t{generation & 0xFF'FFFF} << 32;
 }
@@ -124,7 +124,7 @@ static_assert(std::has_unique_object_representations_v<block_header>);
 inline constexpr std::uint64_t version_max = std::uint64_t{1} << 55;  // the next ones too fit a checked word
 inline constexpr std::uint64_t versions_under_way = 1 << 16;          // commits that have been let in take fewer
 inline constexpr std::uint64_t block_align = 8;
-inline constexpr std::uint32_t block_moved = 1;            // a cleaner's copy: it was committed before it was made
+inline constexpr std::uint32_t block_moved = 1;            // a cleaner's copy, of a block that had committed before
 inline constexpr std::uint32_t block_allocations = 2;      // short entries are allocations with their contents
 inline constexpr std::uint32_t block_entries_checked = 4;  // the upper 24 bits are a check of the entries
 inline constexpr unsigned entry_check_shift = 8;
@@ -135,7 +135,7 @@ inline constexpr std::uint64_t entries_max = 0xFFFF;
 enum class entry_kind : std::uint8_t {
   update = 0,      // contents of home bytes
   allocation = 1,  // an object, and its contents
-  bare = 2,        // an object of zeros; what was stored into it follows as updates of the same version
+  bare = 2,        // an object of zeros; its contents follow as updates of the same version
   tombstone = 3,   // an object was freed
 };
 inline constexpr unsigned home_shift_tombstone = 47;

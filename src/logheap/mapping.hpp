@@ -1,7 +1,7 @@
-// Mapping: from home addresses to log addresses, what the heap asks of it (LSNVMM, sections 3.2 and 4.3).
+// Mapping from home addresses to log addresses: the heap's requirements (LSNVMM, sections 3.2 and 4.3).
 //
-// The heap is written against the concept `mapping` and knows none of them.  A mapping is volatile: recovery builds it
-// from the log, or a clean close saves it.
+// The heap is written against the concept `mapping` and knows no implementation.  A mapping is volatile: recovery
+// builds it from the log, or a clean close saves it.
 //
 // Addresses.  A home address is a number below 2^47, counted from the begin of the heap's home space; a log address
 // is the offset of a byte of contents from the pool's start, below 2^48.  Both by the byte, with no alignment.  Home
@@ -47,7 +47,7 @@ struct mapping_settings {
 };
 
 namespace detail {
-struct seen_piece {  // what a concept can call with
+struct seen_piece {  // an argument with which a concept can call
   void operator()(const piece&) const noexcept {}
 };
 }  // namespace detail
@@ -69,18 +69,18 @@ concept mapping = requires(M& m, typename M::client& c, const home_range& r, std
   // The same for a commit: one assign() of each range of the first kind and one erase() of each of the second, whole.
   // They are disjoint, and until then their bytes are changed by no other thread, except by compare_and_move().
   { m.reserve_whole(c, ranges, ranges) } noexcept -> std::same_as<status>;
-  // Gives back what is left of it.
+  // Gives back the rest of the reservation.
   { m.release(c) } noexcept;
 
-  // The bytes of each piece are at its log address from now on.  The pieces are those of one transaction, in order of
-  // home addresses and disjoint: neighbours both at home and in the log may become one.  replaced(piece) is told of
-  // each run of log bytes that was mapped until now.
+  // Maps the bytes of each piece to its log address.  The pieces are those of one transaction, in order of home
+  // addresses and disjoint: neighbours both at home and in the log may become one.  replaced(piece) is called for each
+  // run of log bytes that was mapped until now.
   { m.assign(c, pieces, see) } noexcept;
-  // Home bytes without a piece from now on; replaced(piece) as above.
+  // Leaves home bytes without a piece; replaced(piece) as above.
   { m.erase(c, r, see) } noexcept;
 
   // Calls visit(piece) for the pieces that overlap [home, home + size), cut to it, in order of home addresses.  Bytes
-  // that no change is about are told as they are; of a change under way, each byte as it was before or is after.
+  // that are not being changed are told as they are; in a change under way each byte is told as before or as after it.
   { m.for_each_piece(c, home, size, see) } noexcept;
 
   // For the cleaner.  Moves each byte of [home, home + size), at distance d from home, that is mapped to from + d: it
@@ -89,12 +89,12 @@ concept mapping = requires(M& m, typename M::client& c, const home_range& r, std
 
   // As compare_and_move(), but moves only pieces whose bounds stay as they are, so that nothing is reserved for it.
   { m.move_whole_pieces(c, home, size, from, to) } noexcept -> std::same_as<std::uint64_t>;
-  // The home address is going to be looked up soon: what is read for it is fetched.
+  // The home address is going to be looked up soon: fetches the memory that this reads.
   { m.fetch(home) } noexcept;
 
   // For building the mapping: the bytes of each piece are at its log address.  The pieces are in order of home
   // addresses and disjoint, nothing is mapped there, and no other thread changes their partitions.
-  // errc::no_memory: some of them may be there.
+  // errc::no_memory: some of them may be mapped.
   { m.fill(c, pieces) } noexcept -> std::same_as<status>;
 
   // All pieces, in order of home addresses, at rest.

@@ -1,8 +1,8 @@
-// A block that fails its checks, put right as far as that can be proved, on an image that nobody else has.
+// A block that fails its checks, put right as far as that can be proved, on an image that no other process has.
 //
-// What one damaged word of a header was, is found by trying what it may have been, and proved by the header's check; of
-// the word with both checks, by the check of the entries.  Of the entries one bit is changed back, if their check holds
-// then.  Contents are taken as they are.
+// The old value of one damaged word of a header is found by trying possible values, and proved by the header's check;
+// for the word with both checks by the check of the entries.  In the entries one bit is changed back, if their check
+// holds then.  Contents are taken as they are.
 #pragma once
 
 #include <bit>

@@ -4,7 +4,7 @@
 /// Commit, materialised.  P pin, U unpin.
 ///   1. barriers' lines stay in the write set; announced ranges, fresh objects: P, then S in place
 ///   2. heap.commit()                                                       | logheap/E1  commit point
-///      whoever waits for the LSN learns whether that fence has done it
+///      a thread that waits for the LSN learns whether that fence has made it durable
 ///   3. lines into the home pages that are there; U
 /// Abort: old bytes into announced ranges; U.
 //
@@ -32,10 +32,10 @@
 
 namespace nvm::logheap {
 
-// What a transaction needs of the pool besides its heap.
+// What a transaction asks of the pool besides its heap.
 class transaction_host {
  public:
-  // Where the first object of home space says that this is; 0: nowhere.
+  // Content of an anchor in the first object of home space; 0: unset.
   [[nodiscard]] virtual result<std::uint64_t> read_anchor(anchor_word which) noexcept = 0;
   // Whether the medium has kept its promise so far.
   [[nodiscard]] virtual status still_durable() noexcept = 0;
@@ -59,7 +59,7 @@ class open_transaction final : public tx::open_transaction, public tx::home_read
   using thread = typename Heap::thread;
 
  public:
-  // What is referred to stays longer; `memory`: at the virtual addresses of `file`.
+  // The referenced objects live longer; `memory`: at the virtual addresses of `file`.
   open_transaction(transaction_host& host, Heap& heap, home_memory& memory, const pool_file& file,
                    const geometry& shape)
       : host_{host},
@@ -87,7 +87,7 @@ class open_transaction final : public tx::open_transaction, public tx::home_read
     if (offset >= g.home_offset() && range_inside(offset, n, g.address_bytes())) {
       heap_.read(*who_, offset, to, n);
     } else {
-      std::memset(to, 0, n);  // of a transaction that will learn that it was too late
+      std::memset(to, 0, n);  // for a transaction that will learn that it was too late
     }
   }
 
@@ -97,7 +97,7 @@ class open_transaction final : public tx::open_transaction, public tx::home_read
     levels_.reserve(levels_.size() + 1);
     changes_.begin_level();
     levels::begin_level({fresh_.size(), released_.size(), assigned_.size()});
-    // relaxed: for those who count.
+    // relaxed: for counters only.
     if (levels_.size() == 1) take_turn(std::memory_order_relaxed);
     return {};
   } catch (const std::bad_alloc&) {
@@ -311,20 +311,20 @@ class open_transaction final : public tx::open_transaction, public tx::home_read
     return fail(errc::no_memory, "no volatile memory for a transaction");
   }
   void abort_level() noexcept {
-    // Before its objects go: later the old bytes could be put into memory of another transaction.
+    // Before its objects are freed: later the old bytes could be put into memory of another transaction.
     put_back_changes();
     take_back(levels_.back().mark);
     for (fresh& f : fresh_) f.freed_in = f.freed_in == depth() ? 0 : f.freed_in;
     levels::level_aborted();
   }
-  // Of the innermost level; of all, which are durable or were put back.
+  // Puts back the innermost level's changes; and forgets those of all levels, which are durable or were put back.
   void put_back_changes() noexcept {
     changes_.put_back_level([this](const log::byte_range& r) { memory_.unpin(r.offset, r.bytes); });
   }
   void forget_changes() noexcept {
     changes_.finish([this](const log::byte_range& r) { memory_.unpin(r.offset, r.bytes); });
   }
-  // Everything else since `l` began.
+  // Takes back everything else since `l` began.
   void take_back(const log_mark& l) noexcept {
     while (fresh_.size() > l.fresh) {
       const heap_object o = fresh_.back().what;
@@ -359,7 +359,7 @@ class open_transaction final : public tx::open_transaction, public tx::home_read
     } catch (const std::bad_alloc&) {
       return fail(errc::no_memory, "no volatile memory for a commit");
     }
-    // Before others can get the addresses.
+    // Called before others can get the addresses.
     for (const heap_object& o : released_) watch_freed(o, true);
     auto version = heap_.commit(*who_, {stores_.all(), allocated_, released_});
     if (!version) {
@@ -377,8 +377,8 @@ class open_transaction final : public tx::open_transaction, public tx::home_read
     forget_changes();
     return {};
   }
-  // What is not in place yet, where there are home pages; nothing of objects that were freed: their addresses may be
-  // somebody else's by now.
+  // Stores bytes that are not in place yet, where there are home pages; none of objects that were freed, since their
+  // addresses may have another use by now.
   void bring_home() noexcept {
     if (memory_.is_materialised()) {
       for (const store_range& s : stores_.all()) {
@@ -387,7 +387,7 @@ class open_transaction final : public tx::open_transaction, public tx::home_read
     }
     for (const heap_object& o : released_) memory_.drop(o.at.home, o.at.bytes);
   }
-  // All that the transaction stored, but for what it frees.  Throws std::bad_alloc.
+  // Collects all stores of the transaction, except those to objects that it frees.  Throws std::bad_alloc.
   void collect(std::span<const isolation::written_line> lines) {
     stores_.clear();
     allocated_.clear();
@@ -408,7 +408,7 @@ class open_transaction final : public tx::open_transaction, public tx::home_read
   // One writer, the thread that has the lane.
   void take_turn(std::memory_order order) noexcept { turns_.store(turns_.load(std::memory_order_relaxed) + 1, order); }
 
-  // What the commit changes of references goes with it.
+  // Attaches the commit's changes of references to it.
   [[nodiscard]] status attach_references(std::span<const isolation::written_line> lines) noexcept {
     if (host_.references == nullptr) [[likely]]
       return {};
@@ -470,7 +470,7 @@ class open_transaction final : public tx::open_transaction, public tx::home_read
   in_place_changes changes_;
   thread* who_ = nullptr;
   std::atomic<std::uint64_t> turns_{0};
-  bool attached_ = false;  // the commit that is under way has told about references
+  bool attached_ = false;  // references of the commit under way are attached
   std::vector<fresh> fresh_;
   std::vector<place_of_fresh> by_home_;  // the same, in order of addresses
   std::vector<heap_object> released_;

@@ -1,11 +1,11 @@
 // Recovery (LSNVMM, section 4.5); included by heap.hpp.
 //
 // Two phases, as map and reduce.  First all chunks are read in parallel, once: blocks are checked, and their entries
-// dealt out by home address, each to one of many shares; but for the blocks at the ends of logs, which wait until it is
-// decided which transactions have committed.  Then each share is replayed by one thread (share_replay.hpp).
-// What is on media changes only where a chunk gets its end:
+// dealt out by home address, each to one of many shares; blocks at the ends of logs wait until it is decided which
+// transactions have committed.  Then each share is replayed by one thread (share_replay.hpp).  Media change only where
+// a chunk gets its end:
 //
-/// 1. F headers of chunks, and what counts in those without an end;
+/// 1. F headers of chunks, and blocks that count in chunks without an end;
 ///                                     | logheap/E11  a process that was killed has left it in caches, and an end says
 ///                        that what is before it is durable
 /// 2. S end of each chunk that has none, after the last block that counts; session = next, saved = 0; F them;
@@ -14,11 +14,12 @@
 // A crash before that leaves everything as it was.
 //
 // Which blocks count.
-//   - A chunk with an end: all up to there.  What does not hold is damaged; the next block is found by its header.
+//   - A chunk with an end: all blocks up to there.  A block that does not hold is damaged; the next one is found by its
+//     header.
 //   - Another one was the end of a log.  Its thread fenced each block before it wrote the next, so that only the last
-//     one can be torn; what does not hold, and has an intact block after it or is older than another block of its
-//     thread, is damaged.  A cleaner writes many before it fences: after its end, what follows the first block that
-//     does not hold is dropped; it is somewhere else still.
+//     one can be torn; a block that does not hold, and has an intact block after it or is older than another block of
+//     its thread, is damaged.  A cleaner writes many before it fences: after its end, everything from the first block
+//     on that does not hold is dropped; the originals still exist.
 //   - A block in a chunk without an end, of a transaction above `through` whose cycle is not whole, is dropped, unless
 //     a block of it is in a chunk that has an end, what is missing is damaged, its thread has a newer block or one of
 //     another transaction stands after it: then it had committed.
@@ -85,7 +86,7 @@ class recovery {
     entry what;
     std::uint64_t version;
   };
-  // What one part has found.
+  // Findings of one part.
   struct part_found {
     std::vector<replay_list> dealt;  // for each share
     std::vector<tombstone> tombstones;
@@ -231,7 +232,7 @@ class recovery {
     }
     return at;
   }
-  // Its entries count, also if its contents are damaged.
+  // Keeps a block whose entries count, also if its contents are damaged.
   void keep(part_found& p, std::uint32_t number, std::uint64_t offset, const layout::block_header& b) {
     chunk_found& f = found_[number];
     f.newest = std::max(f.newest, b.version);
@@ -239,7 +240,7 @@ class recovery {
     deal(p, number, offset);
   }
 
-  // Of those not known to have committed.
+  // The block at an offset, among those not known to have committed.
   [[nodiscard]] const block_found* block_at(std::uint64_t offset) const noexcept {
     const std::uint32_t number = heap_.chunks_.number_of(offset);
     if (number == chunk_store<M>::none) return nullptr;
@@ -269,8 +270,8 @@ class recovery {
     return std::any_of(all.begin(), all.end(),
                        [&](const damaged_range& d) { return offset >= d.from && offset < d.to; });
   }
-  // Where the blocks from `b` on lead: back to it, or to what is damaged and was durable; nowhere, though one of them
-  // was durable; nowhere.
+  // Where the blocks from `b` on lead.  whole: back to it, or to damage that was durable; missing: nowhere, though one
+  // of them was durable; torn: nowhere.
   enum class cycle : std::uint8_t { whole, missing, torn };
   [[nodiscard]] cycle follow(const block_found& b) const noexcept {
     bool durable = false;
@@ -288,7 +289,8 @@ class recovery {
     }
     return next == b.offset ? cycle::whole : durable ? cycle::missing : cycle::torn;
   }
-  // The thread that has filled the chunk fenced its transaction of this version: it has written a later one.
+  // Whether the thread that has filled the chunk fenced its transaction of this version: it has written a later one
+  // then.
   [[nodiscard]] bool went_on(const chunk_found& f, std::uint64_t version) const {
     const auto newest = newest_.find(f.stamp);
     return f.stamp != 0 && newest != newest_.end() && version < newest->second;
@@ -319,7 +321,7 @@ class recovery {
       f.end = f.torn_block.to - heap_.chunks_.at(i).offset;
     }
   }
-  // Which blocks of the ends of logs are of transactions that have committed.
+  // Decides which blocks at the ends of logs belong to transactions that have committed.
   void decide() {
     const std::uint64_t through = heap_.chunks_.through();
     find_newest();
@@ -330,8 +332,8 @@ class recovery {
       for (block_found& b : f.blocks) {
         const cycle c = follow(b);
         if (c == cycle::whole) continue;
-        // What stands after it says that it was durable, too, where the thread's stamp is damaged; nor may the new end
-        // cut that off.
+        // A block after it also says that it was durable, where the thread's stamp is damaged; and the new end must not
+        // cut that block off.
         if (c == cycle::missing || went_on(f, b.version) || f.blocks.back().version != b.version) {
           missing_.insert(b.version);
           continue;
@@ -370,8 +372,8 @@ class recovery {
     ++p.blocks;
     std::uint64_t filled = 0;
     for (const entry& e : p.entries) {
-      // When all allocations are known: a tombstone that hides nothing any more may be older than the superblock that
-      // is there now, and teaches only where nothing else is known.
+      // When all allocations are known: a tombstone that hides nothing any more may be older than the present
+      // superblock, and is learnt from only where nothing else is known.
       if (e.kind == layout::entry_kind::tombstone) {
         p.tombstones.push_back({e, header.version});
         continue;
@@ -390,7 +392,7 @@ class recovery {
   [[nodiscard]] static bool makes_object(const entry& e) noexcept {
     return e.kind == layout::entry_kind::allocation || e.kind == layout::entry_kind::bare;
   }
-  // Where objects were.  False: none of this size can have been there, beside what else was learnt.
+  // Learns where an object was.  False: none of this size can have been there, beside others that were learnt.
   [[nodiscard]] bool learn(const entry& e) {
     const status s = heap_.homes_->learn(e.home, e.size);
     if (!s && s.error() == errc::no_memory) throw std::bad_alloc{};
@@ -470,7 +472,7 @@ class recovery {
     }
     for (const std::uint64_t version : missing_) report_.damaged.push_back({0, 0, false, version, {}, {}});
   }
-  // What is in the caches of a process that was killed.
+  // Writes back words that a killed process may have left in caches.
   void write_back() noexcept {
     heap_type& h = heap_;
     for (std::uint32_t i = 0; i < found_.size(); ++i) {
@@ -479,7 +481,7 @@ class recovery {
     }
     h.medium_.fence(edge{"logheap/E11"});
   }
-  // errc::corrupt, with what can be read of the first damaged block.
+  // errc::corrupt, with the readable facts of the first damaged block.
   [[nodiscard]] status refuse_damage() {
     std::size_t blocks = missing_.size();
     for (std::uint32_t i = 0; i < found_.size(); ++i) {
@@ -496,7 +498,7 @@ class recovery {
         "log: found %zu blocks that fail their checks, expected none; the first: offset %lu, version %lu, about %s",
         blocks, first.offset, first.version, first.homes.empty() ? "what cannot be read" : first.homes.c_str());
   }
-  // What can still be read of it.
+  // Describes a damaged block as far as it can still be read.
   void describe(const chunk& c, const damaged_range& d) {
     heap_type& h = heap_;
     damaged_block out{d.from, d.to, d.kept, d.version, {}, {}};
@@ -525,9 +527,10 @@ class recovery {
   std::mutex lock_;  // of forged_
   std::vector<chunk_found> found_;
   std::vector<std::uint32_t> order_;                             // numbers of chunks
-  std::vector<std::pair<std::uint32_t, damaged_range>> forged_;  // by chunk: what nobody can have written
+  std::vector<std::pair<std::uint32_t, damaged_range>> forged_;  // by chunk: blocks that the library cannot have
+                                                                 // written
   std::map<std::uint32_t, std::uint64_t> newest_;                // version of an intact block, of each thread
-  std::set<std::uint64_t> missing_;                              // versions of which a block is gone, header and all
+  std::set<std::uint64_t> missing_;                              // versions with a block whose header is lost, too
   share_rule rule_;
   std::vector<part_found> parts_found_;
 };
@@ -575,7 +578,7 @@ status heap<M, Map>::open(recovery_report& report) noexcept {
     for (std::uint32_t i = 0; i < chunks_.count(); ++i) chunks_.at(i).reset_counts();
     if (status s = recovery<M, Map>{*this, report}.run(); !s) return s;
   }
-  // What was saved is of no use from now on.
+  // The saved mapping is of no use from now on.
   for (std::uint32_t i = 0; i < chunks_.count(); ++i) {
     chunk& c = chunks_.at(i);
     if (c.use != layout::chunk_use::saved) continue;

@@ -1,5 +1,5 @@
-// What recovery has read in the log and not replayed yet: records, lists of them that grow without being moved, and who
-// replays which.
+// Entries that recovery has read in the log and not replayed yet: records, lists of them that grow without being moved,
+// and the rule which share replays which.
 #pragma once
 
 #include <algorithm>
@@ -13,7 +13,7 @@
 
 namespace nvm::logheap {
 
-// What an entry says, cut to pieces of at most bytes_max.  32 bytes.
+// A part of an entry of at most bytes_max.  32 bytes.
 struct replay_record {
   static constexpr std::uint64_t bytes_max = 32768;
   static constexpr std::uint64_t log_mask = (std::uint64_t{1} << log_bits) - 1;
@@ -39,7 +39,7 @@ struct replay_record {
   [[nodiscard]] std::uint64_t bytes() const noexcept { return log_and_bytes >> log_bits; }
   [[nodiscard]] log_t self() const noexcept { return self_and_room & log_mask; }
   [[nodiscard]] home_t end() const noexcept { return home() + (self_and_room >> log_bits); }
-  // Of a version, an object comes before what was stored into it.
+  // In one version an object comes before stores into it.
   [[nodiscard]] bool newer_than(const replay_record& r) const noexcept {
     return version != r.version ? version > r.version : rank() > r.rank();
   }
@@ -55,7 +55,7 @@ struct share_rule {
 
   [[nodiscard]] std::size_t shares() const noexcept { return std::size_t{1} << shares_shift; }
   [[nodiscard]] std::size_t share_of(home_t home) const noexcept { return (home - first) >> shift & (shares() - 1); }
-  // The addresses of one share, in order and without what is the others'.
+  // The addresses of one share, in order and without those of others.
   [[nodiscard]] std::uint64_t within_share(home_t home) const noexcept {
     const std::uint64_t x = home - first;
     return x >> (shift + shares_shift) << shift | (x & ((std::uint64_t{1} << shift) - 1));

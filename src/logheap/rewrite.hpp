@@ -1,7 +1,7 @@
-// Writes the log of a heap anew, on an image that nobody else has: what was left out of a damaged one is gone then,
-// what was kept of it proves itself again, and a heap that is opened on the image has no damage.
+// Writes the log of a heap anew, on an image that no other process has: lost parts of a damaged log are gone then, kept
+// parts prove themselves again, and a heap that is opened on the image has no damage.
 //
-//   objects_of() a heap that was opened, from its log or from what a close had saved; forget_log(); another heap is
+//   objects_of() a heap that was opened, from its log or from a saved mapping; forget_log(); another heap is
 //   opened, which is empty; restore() to that; a third one is opened, and has the objects.
 //
 // Blocks stand alone and say of themselves that they were committed before (layout::block_moved).  There is no order
@@ -19,9 +19,8 @@
 
 namespace nvm::logheap {
 
-// Every object with copies of what was stored into it, by address.  choose(home, room, said) -> the bytes it was asked
-// for, at most `room`: its entry says `said`, which may be anything where the entry is damaged.  May throw
-// std::bad_alloc.
+// Every object with copies of its stored bytes, by address.  choose(home, room, said) -> the bytes that were asked for,
+// at most `room`: its entry says `said`, which may be anything where the entry is damaged.  May throw std::bad_alloc.
 template <class Heap, class Choose>
 [[nodiscard]] std::vector<kept_object> objects_of(Heap& heap, typename Heap::thread& thread, Choose&& choose) {
   std::vector<kept_object> all;
@@ -99,7 +98,7 @@ template <class Heap>
   return all;
 }
 
-// Address of the first object that is in one of them and not alike in the other.
+// Address of the first object that is in one list and not the same in the other.
 [[nodiscard]] inline std::optional<home_t> first_difference(const std::vector<object_contents>& a,
                                                             const std::vector<object_contents>& b) {
   const auto [x, y] = std::mismatch(a.begin(), a.end(), b.begin(), b.end());

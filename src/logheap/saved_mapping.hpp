@@ -1,13 +1,13 @@
-// A clean close saves what recovery would find out, and the next open loads it (LSNVMM, sections 3.1 and 4.5); included
+// A clean close saves the results of a recovery, and the next open loads them (LSNVMM, sections 3.1 and 4.5); included
 // by heap.hpp.
 //
 /// Close.  S store, F flush, | fence.
-///   1. S ends of all logs; F;                              | logheap/E9  who loads what is saved believes them, and a
-///                        chunk of a cleaner may have had one in the middle
-///   2. S the mapping, the slots, what lives in chunks, into chunks of their own; F them;
+///   1. S ends of all logs; F;                              | logheap/E9  a process that loads the saved
+///                        mapping believes them, and a chunk of a cleaner may have had one in the middle
+///   2. S the mapping, the slots, live bytes of chunks, into chunks of their own; F them;
 ///      S root.saved = the first of them; F;                | logheap/E8  the heap is closed
-/// What is saved proves itself, so that the order in 2 does not matter: what is not whole is not used, the log has
-/// everything. Open takes it back before anything changes (logheap/E7).
+/// The saved mapping proves itself, so that the order in 2 does not matter: if it is not whole it is not used, since
+/// the log has everything. Open takes it back before anything changes (logheap/E7).
 #pragma once
 
 #include "logheap/heap.hpp"

@@ -1,8 +1,8 @@
-// The second phase of recovery, by one thread, one share of home space after the other: records into slots' words, what
-// lives in chunks, and the mapping.
+// The second phase of recovery, by one thread, one share of home space after the other: records into slots' words, live
+// bytes of chunks, and the mapping.
 //
-// Records in the order of home addresses, of the same one the newest first; then from one end of the share to the other
-// each byte goes to the newest record about it.  So the mapping gets its pieces in order, each once (fill()).
+// Records in the order of home addresses, at one address the newest first; then, from one end of the share to the
+// other, each byte goes to the newest record about it.  So the mapping gets its pieces in order, each once (fill()).
 //
 // Volatile memory: 64 bytes a record, and 24 a piece, of one share at a time.
 #pragma once
@@ -28,7 +28,7 @@ class share_replay {
 
   // Records of the share, by one part.
   void take(replay_list& dealt) { dealt.move_to(all_); }
-  // Replays what was taken.  False: no memory for the mapping.
+  // Replays the records that were taken.  False: no memory for the mapping.
   [[nodiscard]] bool run() {
     active_.clear();
     pieces_.clear();
@@ -53,7 +53,8 @@ class share_replay {
     }
   };
   // All that was taken, sorted: dealt out by address to about as many buckets as there are records, then each by
-  // itself. Each log has written runs in order, and there are many of them: comparing all with all is what takes time.
+  // itself. Each log has written runs in order, and there are many runs: comparing all records with all would take
+  // long.
   [[nodiscard]] std::span<replay_record> in_order() {
     const std::size_t n = all_.size();
     if (std::is_sorted(all_.begin(), all_.end(), before{})) return all_;
@@ -114,8 +115,9 @@ class share_replay {
     entry_ = r.self();
     live_at(r.self(), entry_live_bytes);
   }
-  // What is stored after a slot's last tombstone is of an object whose allocation is damaged: the slot is free, and
-  // must be zeros to whoever gets it.  Large objects are not given to anybody while the log has entries about them.
+  // Stores after a slot's last tombstone belong to an object whose allocation is damaged: the slot is free, and must
+  // read as zeros to the next object.  Addresses of large objects are not given away while the log has entries about
+  // them.
   [[nodiscard]] bool hides_what_is_newer(const replay_record& r) const noexcept {
     // `entry_` is about this tombstone's slot: no slot that begins after it has been learnt since.
     return r.kind() == layout::entry_kind::tombstone && entry_ == r.self() && slot_at(r.home()).in->slots != 1;
@@ -124,7 +126,7 @@ class share_replay {
     if (at_.in != nullptr && home - at_.home < at_.bytes) return at_;
     return heap_.homes_->find(home);
   }
-  // The slot whose word is being learnt; it is written once all that is known has been seen, one after the other.
+  // Whether this is the slot whose word is being learnt; the word is written when all records about it have been seen.
   [[nodiscard]] bool is_at(const home_space::slot& s) const noexcept { return at_.in == s.in && at_.index == s.index; }
   void look_at(const home_space::slot& s) noexcept {
     if (is_at(s)) return;
@@ -152,8 +154,8 @@ class share_replay {
     live_chunk_->live.fetch_add(static_cast<std::uint32_t>(n), std::memory_order_relaxed);
   }
 
-  // Bytes go to the newest record about them.  `active_`: records that begin before what is done and may have bytes
-  // after it, a heap with the newest first; of that one everything before `done_` is told.
+  // Bytes go to the newest record about them.  `active_`: records that begin before `done_` and may have bytes after
+  // it, a heap with the newest first; everything of that one before `done_` is told.
   static bool is_older(const replay_record* a, const replay_record* b) noexcept { return b->newer_than(*a); }
   void lay(const replay_record& r) {
     const home_t home = r.home();
@@ -167,7 +169,7 @@ class share_replay {
     active_.push_back(&r);
     std::push_heap(active_.begin(), active_.end(), is_older);
   }
-  // Tells what ends before `home`.
+  // Tells records that end before `home`.
   void retire(home_t home) {
     while (!active_.empty() && active_.front()->end() <= home) {
       const replay_record& r = *active_.front();

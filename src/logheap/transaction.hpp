@@ -48,7 +48,7 @@ class transaction {
     const auto* bytes = static_cast<const std::byte*>(from);
     stores_[home].assign(bytes, bytes + size);
   }
-  // As this transaction has left it.
+  // Loads bytes as this transaction has left them.
   void load(home_t home, void* to, std::uint64_t size) {
     heap_.read(thread_, home, to, size);
     auto* const out = static_cast<std::byte*>(to);

@@ -2,12 +2,12 @@
 //
 //   link, count, capacity, holders, holes   24 bytes
 //   first bytes, last bytes                 2 bytes for each of capacity, counted from the partition's start; constant
-//                                           once others see the leaf; beside what says how many there are
+//                                           once others see the leaf; beside the count
 //   log addresses                           8 bytes for each; change in place, one atomic store
 //
 // A piece whose log address is 0 is a hole: its bytes are nowhere, its bounds are kept until it is filled again.
-// Pieces do not overlap.  A probe may read a few first bytes too many, which are something else then;
-// hence the smallest capacities.
+// Pieces do not overlap.  A probe may read a few first bytes too many, which are other words; hence the smallest
+// capacities.
 #pragma once
 
 #include <atomic>
@@ -41,7 +41,8 @@ struct leaf {
   [[nodiscard]] static constexpr std::uint64_t bounds_bytes(std::uint32_t capacity) noexcept {
     return round_up(std::uint64_t{capacity} * 4, sizeof(log_t));
   }
-  // At the end, while nobody else sees the leaf; in order.  One with its neighbour if that is so in the log, too.
+  // Appends a piece at the end, in order, while no other thread sees the leaf.  It is merged with its neighbour if the
+  // two are neighbours in the log, too.
   void append(std::uint64_t first, std::uint64_t end, log_t log) noexcept {
     if (count != 0 && lasts()[count - 1] + std::uint64_t{1} == first) {
       const std::uint64_t before = firsts()[count - 1];
@@ -52,7 +53,7 @@ struct leaf {
     }
     push(first, end, log);
   }
-  // The same, a piece of its own.
+  // The same, as a piece of its own.
   void push(std::uint64_t first, std::uint64_t end, log_t log) noexcept {
     NVM_ASSERT(count < capacity && first < end);
     holes += log == 0 ? 1 : 0;

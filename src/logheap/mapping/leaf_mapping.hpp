@@ -1,13 +1,13 @@
-// A mapping with one leaf for each partition: what the paper's skip lists are to be measured against.
+// A mapping with one leaf for each partition, to measure the paper's skip lists against.
 //
 // A look-up reads the partition's slot, compares the first bytes of all pieces with its own at once (leaf.hpp) and
 // loads one log address: no chain of nodes, no cache beside.  A change that leaves the pieces' bounds as they are
 // stores log addresses in place, and 0 where it erases; any other makes a new leaf and puts it in the slot, so that
 // each partition changes as one.
 //
-// Whether a commit's change will be one in place is known when it is reserved: bytes of a range that is nobody else's
-// keep the bounds they have, or get more (a cleaner cuts), as long as nobody tidies the leaf.  So it holds the leaf's
-// bounds instead of a spare.
+// Whether a commit's change will be one in place is known when it is reserved: bytes of a range that no other thread
+// changes keep their bounds, or get more (a cleaner cuts), as long as no thread tidies the leaf.  So the reservation
+// holds the leaf's bounds instead of a spare.
 //
 // Threads: as mapping.hpp says.  A slot's lowest bit is the lock of its partition's writers, one at a time, no other
 // lock under it.  Look-ups take no lock and are never sent back: wait-free.  Linearization: the load of the slot, and
@@ -141,14 +141,14 @@ class basic_leaf_mapping : partitioned_home {
     });
     return moved;
   }
-  // The slot is read, which is beside those of its neighbours.
+  // Reads the slot, which lies beside those of its neighbours.
   void fetch(home_t home) const noexcept {
     const std::uint64_t x = home - home_first_;
     if (x >= home_bytes_) return;
     const slot* const s = table_.find(x >> shift_);
     if (s == nullptr) return;
     const auto* const l = reinterpret_cast<const std::byte*>(table::leaf_of(s->load(std::memory_order_relaxed)));
-    // As far as those of small pieces go.
+    // As many lines as the leaf of small pieces has.
     for (std::size_t line = 0; l != nullptr && line < fetched_lines; ++line) __builtin_prefetch(l + line * line_bytes);
   }
 
@@ -186,11 +186,11 @@ class basic_leaf_mapping : partitioned_home {
   using slot = typename table::slot;
   static constexpr log_t nowhere = 0;
   static constexpr std::size_t fetched_lines = 6;
-  // Pieces that a change in place leaves as they are: with more, a new leaf has them as one.
+  // Most pieces that a change in place leaves separate: if there are more, a new leaf has them as one.
   static constexpr std::uint32_t assigned_in_place_max = 2;
   static constexpr std::uint32_t erased_in_place_max = 4;
 
-  // What of a range lies in one partition, by the byte from the partition's start.
+  // The part of a range that lies in one partition, by the byte from the partition's start.
   struct part {
     std::uint64_t partition;
     std::uint64_t begin, end;
@@ -251,7 +251,7 @@ class basic_leaf_mapping : partitioned_home {
     c.promises_.add(partition);
     return true;
   }
-  // The same for a change of all the part at once.
+  // The same for a change of the whole part at once.
   [[nodiscard]] bool promise_whole(client& c, const part& p, bool erasing) noexcept {
     slot* const s = table_.make(p.partition);
     if (s == nullptr || !c.promises_.make_room()) return false;
@@ -272,7 +272,7 @@ class basic_leaf_mapping : partitioned_home {
     c.promises_.add_bytes(p.end - p.begin);
     return true;
   }
-  // A change is made: if it was the last of what was reserved there, its spares go.
+  // A change is made: if nothing else is reserved there, its spares are freed.
   void spend(client& c, const part& p) noexcept {
     take_back(c, p.partition, c.promises_.spend(p.partition, p.end - p.begin));
   }
@@ -296,7 +296,7 @@ class basic_leaf_mapping : partitioned_home {
     return *table::take_spare(old, old.count + std::uint64_t{2});
   }
 
-  // With what lies in [begin, end), all of it in one partition.
+  // Fills one partition with the pieces in [begin, end).
   [[nodiscard]] status fill_partition(client& c, std::uint64_t partition, home_t begin, home_t end,
                                       std::span<const piece> pieces) noexcept {
     slot* const s = table_.make(partition);
@@ -333,7 +333,7 @@ class basic_leaf_mapping : partitioned_home {
 
   // ---- changes ----
 
-  // The part's bytes are at `to` from now on.
+  // Maps the part's bytes to `to`.
   template <class Replaced>
   void change(client& c, const part& p, log_t to, Replaced&& replaced) noexcept {
     slot* const s = table_.find(p.partition);
@@ -345,7 +345,7 @@ class basic_leaf_mapping : partitioned_home {
     }
     const overlap o = overlap_with(old, p, to == nowhere);
     if (o.in_place) {
-      // What was held is held for this change, or for another in whose place a spare is left then.
+      // The hold was for this change, or for another one, in whose place a spare is left then.
       const bool was_held = c.promises_.use_hold(p.partition);
       old->holders -= was_held ? 1 : 0;
       if (was_held || worth_it(o, to == nowhere)) {
@@ -385,13 +385,13 @@ class basic_leaf_mapping : partitioned_home {
       const std::uint64_t first = l.firsts()[i];
       // relaxed: no other thread stores, the lock is held.
       const log_t was = l.logs()[i].load(std::memory_order_relaxed);
-      // release: pairs with the look-up's acquire; so do the contents there.
+      // release: pairs with the look-up's acquire, for the contents there, too.
       l.logs()[i].store(to == nowhere ? nowhere : to + (first - p.begin), std::memory_order_release);
       l.holes += (to == nowhere ? 1U : 0U) - (was == nowhere ? 1U : 0U);
       if (was != nowhere) replaced(piece{p.home + first, l.lasts()[i] + std::uint64_t{1} - first, was});
     }
   }
-  // Without its holes, if that is tidying.
+  // Copies pieces; without holes, if it may tidy.
   static void copy(leaf& fresh, leaf& old, std::uint32_t from, std::uint32_t to, bool may_tidy) noexcept {
     if (old.holes == 0 || !may_tidy) {
       fresh.push_all(old, from, to);
@@ -408,7 +408,7 @@ class basic_leaf_mapping : partitioned_home {
     table::unlock(s, &fresh);
     c.limbo_.add(&old);
   }
-  // A piece [first, end), of which [begin, stop) lies in a part and is where it should be.
+  // A piece [first, end), of which [begin, stop) lies in a part and at the expected log address.
   struct match {
     std::uint32_t index;
     std::uint64_t first, end;
@@ -416,7 +416,7 @@ class basic_leaf_mapping : partitioned_home {
     std::uint64_t begin, stop;
     [[nodiscard]] bool is_cut() const noexcept { return begin != first || stop != end; }
   };
-  // Calls f(match) for what of the part is where `from` says.
+  // Calls f(match) for bytes of the part that are mapped as `from` says.
   template <class F>
   void each_match(leaf& l, const part& p, log_t from, F&& f) const noexcept {
     for (std::uint32_t i = first_of(&l, p.begin); i < l.count && l.firsts()[i] < p.end; ++i) {
@@ -429,7 +429,7 @@ class basic_leaf_mapping : partitioned_home {
       }
     }
   }
-  // Those that are not cut; returns their bytes.
+  // Moves pieces that are not cut; returns their bytes.
   std::uint64_t move_in_place(leaf& l, const part& p, log_t from, log_t to) noexcept {
     std::uint64_t moved = 0;
     each_match(l, p, from, [&](const match& m) {

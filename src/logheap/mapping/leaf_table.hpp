@@ -1,10 +1,10 @@
 // Partitions of a leaf mapping: for each a slot with its leaf and its writers' lock, in tables made when they are
 // needed.
 //
-// Memory for changes.  A change needs a leaf for the pieces that will be there, whose number is unknown when memory has
-// to be asked for. So asking adds a spare leaf to the partition, after its leaf, sorted by size: the k-th spare has
-// room for the present pieces and 2k more.  A change adds two at most and takes the first that is large enough; that
-// keeps the rule.  A change that no longer needs its spare takes the largest away.
+// Memory for changes.  A change needs a leaf for the pieces after it, whose number is unknown when memory has to be
+// asked for.  So asking adds a spare leaf to the partition, after its leaf, sorted by size: the k-th spare has room for
+// the present pieces and 2k more.  A change adds two at most and takes the first that is large enough; that keeps the
+// rule.  A change that no longer needs its spare takes the largest away.
 //
 // Threads: any.  A slot's lowest bit is the lock; nothing else is locked under it.
 #pragma once
@@ -28,12 +28,12 @@ namespace nvm::logheap {
 struct leaf_memory {
   [[nodiscard]] static void* take(std::size_t bytes) noexcept { return std::malloc(bytes); }
   static void give(void* p) noexcept { std::free(p); }
-  // What the C library takes for so many.
+  // Bytes that the C library takes for so many.
   [[nodiscard]] static constexpr std::uint64_t taken(std::uint64_t bytes) noexcept { return round_up(bytes + 8, 16); }
 };
 
-// Leaves that a client has freed and may want again, by capacity: some, that it counts for the table's bytes still.
-// For one thread.
+// Leaves that a client has freed and may want again, by capacity: a few, which still count for the table's bytes.  For
+// one thread.
 class leaf_cache {
  public:
   // A leaf with room for at least so many pieces, and a few more at most.
@@ -103,7 +103,7 @@ class leaf_table {
     if (fresh == nullptr) return nullptr;
     std::memset(fresh, 0, bytes);
     slot* other = nullptr;
-    // release: its zeros.
+    // release: pairs with find(): its zeros are seen.
     if (table(partition / slots_in_table)
             .compare_exchange_strong(other, static_cast<slot*>(fresh), std::memory_order_acq_rel)) {
       bytes_.fetch_add(Memory::taken(bytes), std::memory_order_relaxed);
@@ -190,13 +190,13 @@ class leaf_table {
     }
     unlock(s, l);
   }
-  // Changes that will not be made in place, or have been.
+  // Drops holds of changes that will not be made in place, or have been made.
   void drop_holders(slot& s, std::uint64_t holders) noexcept {
     leaf* const l = lock(s);
     l->holders -= static_cast<std::uint32_t>(holders);
     unlock(s, l);
   }
-  // Large enough for so many pieces; there is one.  Under the lock.
+  // Takes a spare that is large enough for so many pieces; there is one.  Under the lock.
   [[nodiscard]] static leaf* take_spare(leaf& l, std::uint64_t pieces) noexcept {
     std::uintptr_t& at = link_to(l, pieces);
     auto* const spare = reinterpret_cast<leaf*>(at);

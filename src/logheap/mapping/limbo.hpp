@@ -1,8 +1,8 @@
-// What a client has unlinked and others may still look at: freed in batches, when everybody who was inside has moved
-// on. Needs no memory: what waits is linked through itself.
+// Items that a client has unlinked and others may still look at: freed in batches, when all threads that were inside
+// have moved on.  Needs no memory: waiting items are linked through themselves.
 //
 // Chain:  item (a number or a pointer, 0: none), next(item), set_next(item, item), give(item): frees a list.
-// Threads: a limbo is one thread's, orphans everybody's.
+// Threads: a limbo belongs to one thread, orphans to all.
 #pragma once
 
 #include <cstdint>
@@ -12,7 +12,7 @@
 
 namespace nvm::logheap {
 
-// Left after by clients that are gone, for the next that comes.
+// Limbos of clients that have gone, for the next one that comes.
 template <class Item>
 struct orphans {
   spin_lock lock;

@@ -5,10 +5,10 @@
 // home address is read before and after its log address (double check); that it is the same says that the log address
 // belongs to it, for two reasons:
 //   - a node serves one stretch of home space for ever, so that its 32 bits of address are the whole address;
-//   - the reader is inside an epoch: a node that it finds freed may be used again once while it looks, but what is
-//     unlinked from then on waits for it, so the same address cannot come back over another one.
+//   - the reader is inside an epoch: a node that it finds freed may be used again once while it looks, but nodes that
+//     are unlinked from then on wait for it, so the same address cannot come back over another one.
 //
-/// Pairing, with who makes a node (skip_list.hpp, fill()):
+/// Pairing with the thread that makes a node (skip_list.hpp, fill()):
 ///   maker   S home; S where (release)              reader  L home (acquire); L where (acquire); L home
 ///   killer  S where = dead (release)               a node that is found dead is no hit
 #pragma once

@@ -19,7 +19,7 @@ class node_stock {
   node_stock(const node_stock&) = delete;
   node_stock& operator=(const node_stock&) = delete;
 
-  // So many more will be there for changes of so many bytes of this stretch; false: memory has run out, and nothing is
+  // Promises so many more nodes for changes of so many bytes of this stretch; false: memory has run out, and nothing is
   // promised.
   [[nodiscard]] bool promise(std::uint64_t stretch, std::uint64_t nodes, std::uint64_t bytes) noexcept {
     row* r = find(stretch);

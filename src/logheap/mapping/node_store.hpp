@@ -1,8 +1,8 @@
-// Places for the nodes of skip lists: 32-bit numbers instead of pointers, and memory that stays what it is.
+// Places for the nodes of skip lists: 32-bit numbers instead of pointers, and memory that keeps its use.
 //
 // A number counts units of 8 bytes from the store's start; 0 leads nowhere.  Memory is taken in slabs of 16 KiB.  A
 // slab serves nodes of one size, of one stretch of 4 GiB of home space, for as long as the store lives.  So 32 bits of
-// a home address in a node are the whole address for whoever knows which node it is: that is what lets a cache of nodes
+// a home address in a node are the whole address for a thread that knows the node's number: this lets a cache of nodes
 // check a node that may have been freed and used again (node_cache.hpp), with 16 bytes for most nodes.
 //
 // Free nodes are linked through their own first word and are marked dead (skip_node.hpp).  They are not given back to

@@ -34,7 +34,7 @@ class partition_table {
     if (slab == 0) {
       const node_number made = store_.take_table();
       if (made == 0) return 0;
-      // release: its zeros.  The second of two threads leaves a slab unused.
+      // release: pairs with find(): its zeros are seen.  The second of two threads leaves a slab unused.
       if (of_slab.compare_exchange_strong(slab, made, std::memory_order_acq_rel, std::memory_order_acquire))
         slab = made;
     }

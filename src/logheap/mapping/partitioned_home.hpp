@@ -1,4 +1,4 @@
-// The home space that a mapping is about, in partitions of the same length.
+// A mapping's home space, in partitions of the same length.
 #pragma once
 
 #include <algorithm>
@@ -19,7 +19,7 @@ class partitioned_home {
     NVM_ASSERT(partition_bytes >= 64 && partition_bytes <= partition_max && std::has_single_bit(partition_bytes));
   }
 
-  // What of it is home space; false: nothing.
+  // Cuts a range to home space; false: nothing is left.
   [[nodiscard]] bool clip(home_t& home, std::uint64_t& size) const noexcept {
     if (home < home_first_) {
       const std::uint64_t off = home_first_ - home;

@@ -1,5 +1,5 @@
-// Spare leaves that a client has asked for, and changes in place that it holds a leaf's bounds for, by partition, in
-// the order of asking.  Of one thread.
+// Spare leaves that a client has asked for, and changes in place for which it holds a leaf's bounds, by partition, in
+// the order of asking.  Threads: one.
 #pragma once
 
 #include <cstdint>
@@ -29,7 +29,7 @@ class promises {
   void add(std::uint64_t partition) noexcept { ++last_of(partition).left; }
   // The same of a change in place.
   void add_hold(std::uint64_t partition) noexcept { ++last_of(partition).holds; }
-  // What they are for, of the partition added last.
+  // Adds bytes that the promises of the partition added last are for.
   void add_bytes(std::uint64_t bytes) noexcept { rows_[count_ - 1].bytes += bytes; }
   // One of them is used.
   void use(std::uint64_t partition) noexcept {
@@ -44,8 +44,8 @@ class promises {
     --r->holds;
     return true;
   }
-  // So many bytes are changed.  Returns how many spares nothing is left to be done with: none as long as there may be
-  // other rows of the partition, for changes come in any order, and use each other's; release() gives those back.
+  // So many bytes are changed.  Returns how many spares are of no more use: none as long as there may be other rows of
+  // the partition, since changes come in any order, and use each other's; release() gives those back.
   [[nodiscard]] std::uint64_t spend(std::uint64_t partition, std::uint64_t bytes) noexcept {
     row* const r = find(partition, [](const row& x) { return x.bytes != 0; });
     if (r == nullptr) return 0;
@@ -58,7 +58,7 @@ class promises {
     return left;
   }
 
-  // What is added from here on is in rows of its own.
+  // Later additions are in rows of their own.
   [[nodiscard]] std::size_t mark() noexcept { return mark_ = count_; }
   template <class Visit>
   void each_since(std::size_t mark, Visit&& visit) const noexcept {
@@ -87,7 +87,7 @@ class promises {
     }
     return nullptr;
   }
-  // No other row is about its partition; among many rows nobody looks for one.
+  // Whether no other row is about its partition; false without a look if there are many rows.
   [[nodiscard]] bool is_alone(const row& r) const noexcept {
     if (count_ > looked_at_max) return false;
     for (std::size_t i = 0; i < count_; ++i) {

@@ -11,7 +11,7 @@ namespace nvm::logheap {
 
 inline constexpr std::uint64_t bytes_between_cuts = 16384;
 
-// In a partition, for so many bytes of a range in it; the last term: no piece of a list is longer than 32 KiB.
+// Changes in a partition, for so many bytes of a range in it; the last term: no piece of a list is longer than 32 KiB.
 constexpr std::uint64_t changes_of(std::uint64_t bytes) noexcept {
   return 2 + bytes / bytes_between_cuts + bytes / (2 * bytes_between_cuts);
 }

@@ -5,20 +5,20 @@
 // last node that begins at or before it.  So a change is in steps each of which leaves every byte outside of it told as
 // it was, and every byte in it told as before or as after:
 //
-/// [a, b) goes to a new log address.  P is the last node before a, D are those that begin in [a, b).
+/// [a, b) goes to a new log address.  P is the last node before a; D are the nodes that begin in [a, b).
 ///   1. what P or the last D has after b becomes a node of its own, at b: the same log bytes
 ///   2. [a, b) becomes a node, or P's or the first D's: one store of `where`, or of the lowest link
 ///   3. the other D are unlinked, at each level by one store, from the highest down; then they are marked dead
 ///   4. P ends at a
 /// Erasing is the same without 2.
 //
-// Readers.  Linearization: the load of `where`.  A node that was unlinked under a reader tells what was before, and the
+// Readers.  Linearization: the load of `where`.  A node that was unlinked under a reader tells the old bytes, and the
 // reader was there before it was unlinked; a dead one sends it back.  A reader that finds a byte after the end of its
 // node looks for the next node after it has seen that end: 2 comes before 3 and 4.  If that leaves a gap it looks at
 // the end again: 2 may have moved it, and 3 unlinked what was there.  Progress: a reader is sent back only by a writer
-// that has made step 2 or 3.  Nodes that are unlinked stay as they are, but for `where`, until everybody who was inside
-// has moved on (epochs); a link that a reader follows from one leads to a node that was linked while the reader was
-// inside.
+// that has made step 2 or 3.  Nodes that are unlinked stay as they are, except `where`, until all threads that were
+// inside have moved on (epochs); a link that a reader follows from one leads to a node that was linked while the reader
+// was inside.
 //
 // Within the change a reader may see a byte as after, and a later reader, by a node it remembers (node_cache.hpp), as
 // before: that one ends with the change.  Transactions hold the ownership of what they change meanwhile; the cleaner's
@@ -35,7 +35,7 @@
 
 namespace nvm::logheap {
 
-// What a list is found by; lies in the node store, zeroed at first.
+// Head of a list; lies in the node store, zeroed at first.
 struct list_head {
   list_lock lock;
   std::atomic<node_number> lowest;  // and the others after it
@@ -100,8 +100,8 @@ class skip_list {
  private:
   using before_all = std::array<links, skip_height_max>;
 
-  // Calls move(x, stop, node) for what of [a, b) is where `from` says; `node`: 0 if it is only a part of one.  Returns
-  // the bytes of those for which it was true.
+  // Calls move(x, stop, node) for bytes of [a, b) that are mapped as `from` says; `node`: 0 if it is only a part of
+  // one.  Returns the bytes of those for which it was true.
   template <class Move>
   std::uint64_t each_match(std::uint64_t a, std::uint64_t b, log_t from, Move&& move) noexcept {
     std::uint64_t moved = 0;
@@ -136,7 +136,7 @@ class skip_list {
   [[nodiscard]] std::uint64_t where(node_number n) const noexcept {
     return node(n).where.load(std::memory_order_relaxed);
   }
-  // release: pairs with readers' acquire; what the steps before have linked is seen by who sees this.
+  // release: pairs with readers' acquire; a reader that sees this sees the links of the steps before.
   void set_where(node_number n, std::uint64_t to) noexcept { node(n).where.store(to, std::memory_order_release); }
 
   // Links of the last node that begins at x or before; `at` is its number, 0: the head.
@@ -206,7 +206,7 @@ class skip_list {
     }
     return at;
   }
-  // A new node after `before`, which it takes the place of from then on; in the lowest list first, where it counts.
+  // Links a new node after `before`, whose place it takes from then on; in the lowest list first, where it counts.
   template <class Client>
   void link(Client& c, before_all& before, std::uint64_t begin, std::uint64_t to, bool stand_on_it) noexcept {
     unsigned height = 0;
@@ -226,7 +226,8 @@ class skip_list {
     }
   }
 
-  // Everything from `first_in` on, which follows `before`, that begins before `unlink_to`, but the node made or kept.
+  // Unlinks all nodes from `first_in` on, which follows `before`, that begin before `unlink_to`, except the node made
+  // or kept.
   template <class Client>
   void unlink(Client& c, before_all& before, node_number first_in, node_number kept, std::uint64_t unlink_to) noexcept {
     node_number dead = first_in;
@@ -263,7 +264,7 @@ class skip_list {
     const std::uint64_t p_end = p == 0 ? 0 : p_begin + size_of(p_where);
     const node_number first_in = before[0][0].load(std::memory_order_relaxed);
 
-    // What is replaced, and what remains after b.
+    // Replaced bytes, and the rest after b.
     std::uint64_t rest_end = 0;
     log_t rest_log = 0;
     const auto overlaps = [&](std::uint64_t begin, std::uint64_t w) {

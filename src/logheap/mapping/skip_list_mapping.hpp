@@ -207,7 +207,7 @@ class skip_list_mapping : partitioned_home {
   static constexpr std::uint64_t low_bits = (std::uint64_t{1} << node_store::stretch_bits) - 1;
   static constexpr std::uint64_t part_max = ~std::uint64_t{0};
 
-  // What of a range lies in one partition; addresses as in the nodes.
+  // The part of a range that lies in one partition; addresses as in the nodes.
   struct part {
     std::uint64_t partition;
     std::uint64_t begin, end;

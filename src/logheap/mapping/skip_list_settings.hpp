@@ -1,4 +1,4 @@
-// What of the paper's mapping is switched on (LSNVMM, section 5.2), chosen when a mapping is made.
+// Steps of the paper's mapping that are switched on (LSNVMM, section 5.2), chosen when a mapping is made.
 #pragma once
 
 #include <cstdint>
@@ -25,7 +25,8 @@ struct skip_list_settings {
   bool group_update = true;
   bool node_cache = true;
   bool lock_free_readers = true;
-  // Of each client, 8 bytes each; a power of two, at least node_cache::entries_min.  The paper has up to 4 M.
+  // Cache entries of each client, 8 bytes each; a power of two, at least node_cache::entries_min.  The paper has up to
+  // 4 M.
   std::uint64_t cache_entries = 65536;
   std::uint64_t node_bytes_max = node_store::bytes_max;
 
