@@ -1,5 +1,5 @@
-// Full check of a pool file that nobody has open: read into private memory, where an ssd pool's log is applied or the
-// lanes of another are recovered, and walked by the same pure functions that recovery and tests use.
+// Full check of a pool file that no process has open: read into private memory, where an ssd pool's log is applied or
+// the lanes of another are recovered, and walked by the same pure functions that recovery and tests use.
 #include <algorithm>
 #include <array>
 #include <cstdarg>
@@ -37,7 +37,7 @@ class findings {
   findings(nvm_check_report report, void* argument, const pool_file& of) noexcept
       : report_{report}, argument_{argument}, file_{of} {}
   [[gnu::format(printf, 3, 4)]] void add(std::uint64_t offset, const char* format, ...) noexcept {
-    if (file_.lost()) return;  // what is found in zeros is none of the file's
+    if (file_.lost()) return;  // a finding in zeros is not the file's
     ++count_;
     if (report_ == nullptr) return;
     char text[512];
@@ -48,7 +48,7 @@ class findings {
     const platform::out_of_call theirs;
     report_(offset, text, argument_);
   }
-  // What was looked at and did not hold; anything but errc::corrupt says that it could not be looked at.
+  // Adds a part that did not hold; an error other than errc::corrupt says that it could not be looked at.
   void add(std::uint64_t offset, const status& s) noexcept {
     if (s.error() == errc::corrupt) return add(offset, "%s", last_message());
     if (unseen_) std::snprintf(why_, sizeof why_, "%s", last_message());
@@ -95,21 +95,21 @@ void check_numbers(const pool_file& file, std::uint64_t numbered, findings& f) n
         numbered);
 }
 
-// A library that does not know of aligned objects is kept out by a bit.
+// A bit keeps libraries out that do not know of aligned objects.
 void check_features(const pool_file& file, std::uint64_t aligned, findings& f) noexcept {
   if (aligned == 0 || file.has_feature(layout::feature_aligned)) return;
   f.add(file.geometry().superblock_at(0) + offsetof(layout::superblock, features_incompat),
         "features of the pool: found %08x, without the bit %x of the %lu aligned objects that it has",
         file.superblock().features_incompat, layout::feature_aligned, aligned);
 }
-// The same of object stores.
+// The same for object stores.
 void check_store_feature(const pool_file& file, std::uint64_t clusters, findings& f) noexcept {
   if (clusters == 0 || file.has_feature(layout::feature_stores)) return;
   f.add(file.geometry().superblock_at(0) + offsetof(layout::superblock, features_incompat),
         "features of the pool: found %08x, without the bit %x of the %lu clusters of object stores that it has",
         file.superblock().features_incompat, layout::feature_stores, clusters);
 }
-// And of key-value stores in them.
+// And for key-value stores in them.
 void check_kv_feature(const pool_file& file, std::uint64_t directories, findings& f) noexcept {
   if (directories == 0 || file.has_feature(layout::feature_store_kv)) return;
   f.add(file.geometry().superblock_at(0) + offsetof(layout::superblock, features_incompat),
@@ -203,7 +203,7 @@ constexpr log_table<log_check> log_checks{{{
     {log_kind::none, check_no_area},
 }}};
 
-// Whatever has no header is the type map, or lost.
+// Objects without a header: the type map, or lost ones.
 struct untyped_objects {
   const std::byte* base;
   std::uint64_t type_map;  // its place, 0: there is none
@@ -226,7 +226,7 @@ struct untyped_objects {
   }
 };
 
-// What the anchors name besides.
+// Other objects that the anchors name.
 struct named_objects {
   std::uint64_t root, stores;  // payloads; 0: none
   bool root_found, stores_found;
@@ -266,8 +266,8 @@ void check_unnamed(const geometry& g, const named_objects& named, std::uint64_t 
         heap_pages);
 }
 
-// Pages that can be nobody's: runs of logs in a pool that was closed, and, where all objects are in a log, any but that
-// log's.
+// Pages that belong to nothing: runs of logs in a pool that was closed, and, where all objects are in a log, all but
+// that log's.
 void check_owners(const std::byte* base, const geometry& g, bool clean, bool is_log, findings& f) noexcept {
   for (std::uint64_t page = 0; page < g.size_pages;) {
     const std::uint64_t at = g.entry_offset(page);
@@ -312,7 +312,7 @@ status check_named_stores(pool_file& file, const geometry& g, std::uint64_t dire
   return fail(errc::no_memory, "no volatile memory for the check of stores");
 }
 
-// What the pointers of a sound pool lead to; none of that is damage.
+// Notes where the pointers of a sound pool lead; none of that is damage.
 status note_pointers(const pool_file& file, std::uint64_t root, std::uint64_t types, const nvm_check_options& how,
                      nvm_check_summary& sum) noexcept {
   // Where a relocation is not finished, pointers assume other addresses as well.
@@ -364,7 +364,7 @@ class pool_check {
   [[nodiscard]] std::int64_t findings_count() const noexcept { return found_.count(); }
 
  private:
-  // The walk over the pages is what takes long; the logs come first.
+  // The walk over the pages takes longest; the logs come first.
   static constexpr std::uint64_t walk_begin = 1;
 
   [[nodiscard]] status whole(status s) const noexcept { return file_.lost() ? file_.intact() : s; }
@@ -378,7 +378,7 @@ class pool_check {
   [[nodiscard]] status check_metadata() {
     const auto file_bytes = file_.file().size();
     if (!file_bytes) return file_bytes.error();
-    // On ssd the pool is what the file says with the log's valid prefix applied; both happens in private memory.
+    // On ssd the pool is the file with the log's valid prefix applied, in private memory.
     if (has_image(file_.superblock())) {
       auto applied = engines::apply_log_in_memory(file_);
       if (!applied) {
@@ -395,15 +395,15 @@ class pool_check {
     const auto found_before = found_.count();
     const layout::superblock& sb = file_.superblock();
     sum_.pending_transactions += log_checks[log_of(sb)].check(file_.base(), sb, clean_, found_);
-    // As the next open would: allocation words are written back late, so that those of a crashed pool say nothing
-    // before.  The logs have been found good.
+    // Recovers as the next open would, since allocation words are written back late, and mean nothing in a crashed pool
+    // before that.  The logs have been found good.
     if (!clean_ && !is_log_ && found_.count() == found_before) {
       if (status recovered = engines::recover_image(file_); !recovered) found_.add(shape_.log_offset, recovered);
     }
     return {};
   }
 
-  // What a name of the pool's own leads to; copies that do not agree after recovery are refused by the next open.
+  // The place that an anchor word names; copies that do not agree after recovery are refused by the next open.
   [[nodiscard]] std::uint64_t named_by(anchor_word which) {
     const auto place = read_anchor_word(file_.base(), shape_, which);
     if (!place) found_.add(anchor_word_at(shape_, 0, which), status{place.error()});
@@ -459,7 +459,7 @@ class pool_check {
     return {};
   }
 
-  // Stores, structures, the log, pointers.  Where the pages are not sound, walking what is in them says nothing.
+  // Stores, structures, the log, pointers.  If the pages are not sound, a walk over their contents tells nothing.
   [[nodiscard]] status check_contents() {
     if (found_.count() != 0) return {};
     const auto say = [this](std::uint64_t at, const char* finding) { found_.add(at, "%s", finding); };
@@ -482,7 +482,7 @@ class pool_check {
       const std::uint64_t catalogue = named_by(anchor_word::catalogue);
       if (status s = whole(check_names(file_.base(), shape_, catalogue, headless_, say)); !s) return s;
     }
-    // A directory that no page is said to be of is looked for, too.
+    // A directory is looked for even if no page belongs to one.
     const auto sets = read_anchor_word(file_.base(), shape_, anchor_word::regions);
     if (!sets || (space_.structure_pages | named_by(anchor_word::lockfree) | *sets) != 0) {
       if (status s = whole(check_structures(file_.base(), shape_, say)); !s) return s;
@@ -508,7 +508,7 @@ class pool_check {
     return check_references(image, [this](std::uint64_t at, const char* finding) { found_.add(at, "%s", finding); });
   }
 
-  // Opening the structures in memory has freed what a crash had left with nobody.
+  // Opening the structures in memory has freed pages that a crash had left without owner.
   [[nodiscard]] status count_reclaimed() {
     if (found_.count() == 0 && space_.structure_pages != 0) {
       space_summary after;

@@ -11,7 +11,7 @@ namespace nvm::care {
 
 // Walks the catalogue at that place (0: there is none) in a pool at rest whose pages are sound, and compares it with
 // the stores that the page map has; calls tell(offset, finding) for each fault:
-//   what the trie's own check finds; a node that is no object of its kind and size; one that nothing leads to
+//   findings of the trie's own check; a node that is no object of its kind and size; one that nothing leads to
 //   a name, or a place for a dying store, that leads to no store page; a store that has neither
 //   a store whose number is not below the next one's
 //   a name of one of the `headless`, numbers of stores that have key-value stores and no directory of them
@@ -24,8 +24,8 @@ struct names_on_file {
   std::uint64_t names = 0;  // of stores
   std::uint32_t burst = 0;  // names that a container takes; 0: there is no catalogue
 };
-// What the catalogue in the file says, also while another process has the pool: takes no lock, changes nothing; on ssd
-// what is in the log alone is not seen.  errc::system, not_a_pool, corrupt.
+// Facts of the catalogue in the file, also while another process has the pool: takes no lock, changes nothing; on ssd
+// names that are only in the log are not seen.  errc::system, not_a_pool, corrupt.
 [[nodiscard]] result<names_on_file> names_in(const char* path) noexcept;
 
 }  // namespace nvm::care

@@ -51,7 +51,7 @@ class store_pages {
   std::vector<cluster> clusters_;  // by page
 };
 
-// Tells of each pointer of one object that leads to none, or into a store that the object is not in.
+// Tells of each pointer of one object that leads to no object, or into a store that the object is not in.
 class noting {
  public:
   noting(const std::byte* bytes, std::uint64_t base, std::uint64_t address_bytes, const placed_objects& objects,

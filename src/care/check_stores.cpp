@@ -11,7 +11,7 @@
 namespace nvm::care {
 namespace {
 
-// Gives what lies anywhere, and tells once of each place where no object is allocated.
+// Reads bytes at any place, and tells once of each place where no object is allocated.
 class looking_source final : public keyed::byte_source {
  public:
   using is_allocated = std::function<bool(std::uint64_t place, std::uint64_t bytes)>;

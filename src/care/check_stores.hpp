@@ -14,9 +14,9 @@ using regions_reader = std::function<status(const keyed::store_facts& facts, con
 // tell(offset, finding) for each fault.  errc::no_memory: it could not.
 //
 // is_allocated(place, n): whether an object is allocated where a link leads; the walk goes on where none is.  Empty:
-// the source gives only what is.
+// the source reads allocated objects only.
 // `regions`: reads the entries of a store of index regions.  Empty: they are not looked at.
-// `number`: of the object store that they lie in, which findings name; 0: they are the pool's own.
+// `number`: that of the object store in which they lie, which findings name; 0: they are the pool's own.
 [[nodiscard]] status check_stores(keyed::byte_source& from, std::uint64_t directory,
                                   const std::function<void(std::uint64_t offset, const char* finding)>& tell,
                                   const std::function<bool(std::uint64_t place, std::uint64_t n)>& is_allocated = {},

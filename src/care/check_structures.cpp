@@ -17,8 +17,8 @@ namespace {
 using told = std::function<void(std::uint64_t offset, const char* finding)>;
 using image_space = space<any_direct, log::nothing_logged>;
 
-// Of nodes that prove their place.  Recovery takes what was copied over one for something that a crash has left, and
-// wipes it out.
+// Looks for copies among nodes that prove their place.  Recovery takes a copy over a node for something that a crash
+// has left, and wipes it out.
 void look_for_copies(any_direct& medium, std::byte* base, image_space& places, const told& tell) {
   namespace lf = lockfree::layout;
   lockfree::catalogue<any_direct> names{medium, base, places};
@@ -64,10 +64,11 @@ bool says_closed(const std::byte* base, const geometry& g) noexcept {
 status look_at(std::byte* base, const geometry& g, const told& tell, bool tidies) try {
   ordered_media nothing;
   any_direct medium{nothing};
-  log::nothing_logged lanes;  // what is to be replayed has been
+  log::nothing_logged lanes;  // logs have been replayed
   image_space places{medium, lanes, base, g};
   const auto all = recover(medium, base, places, tidies, tell);
-  // What a crash has left of one that was being made or dropped, the next open has freed before it closed the pool.
+  // Pages that a crash has left of a structure being made or dropped are freed by the next open, so a closed pool has
+  // none.
   if (all && (*all)->recovered().pages_freed != 0 && says_closed(base, g)) {
     tell(anchor_word_at(g, 0, anchor_word::lockfree),
          "lock-free structures: pages of one that has no name, in a pool that was closed");

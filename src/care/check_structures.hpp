@@ -12,7 +12,7 @@ namespace nvm::care {
 // then calls tell(offset, finding) for each fault, and for those of its regions. errc::no_memory: it could not.
 [[nodiscard]] status check_structures(std::byte* base, const geometry& g,
                                       const std::function<void(std::uint64_t offset, const char* finding)>& tell);
-// The same after what is deleted and linked still, and counted for that, was unlinked.
+// The same after nodes were unlinked that are deleted, still linked, and therefore counted.
 [[nodiscard]] status tidy_structures(std::byte* base, const geometry& g,
                                      const std::function<void(std::uint64_t offset, const char* finding)>& tell);
 

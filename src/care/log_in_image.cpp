@@ -26,7 +26,7 @@ using space_type = space<any_direct, log::nothing_logged>;
 using teller = std::function<void(std::uint64_t offset, const char* finding)>;
 using noter = std::function<void(const repair_note&)>;
 
-// A heap over an image, without cleaners; from its log alone, but where what a close has saved is asked for.
+// A heap over an image, without cleaners; opened from its log alone, unless the caller asks for the saved mapping.
 struct heap_over_image {
   ordered_media nothing;
   any_direct medium{nothing};
@@ -58,7 +58,7 @@ struct heap_over_image {
   }
 };
 
-// Of an object of home space, if it holds and its room is as large as it says.
+// Header of an object of home space, if it holds and the room has the size that it says.
 std::optional<layout::object_header> header_of(heap_type& heap, heap_type::thread& thread, logheap::home_t home,
                                                std::uint64_t size) {
   layout::object_header header{};
@@ -87,7 +87,7 @@ std::uint64_t word_of(heap_type& heap, heap_type::thread& thread, std::uint64_t 
   return word;
 }
 
-// The objects of a heap at rest, as those who walk stores see them.
+// The objects of a heap at rest, as walks over stores see them.
 class read_from_heap final : public keyed::byte_source {
  public:
   read_from_heap(heap_type& heap, heap_type::thread& thread, const geometry& g) noexcept
@@ -105,7 +105,7 @@ class read_from_heap final : public keyed::byte_source {
   geometry shape_;
 };
 
-// References that are counted.  `address`: what stored pointers say of the pool's start, 0: they do not agree.
+// References that are counted.  `address`: of the pool's start, by stored pointers; 0: they do not agree.
 status check_counts(heap_type& heap, heap_type::thread& thread, const geometry& g, std::uint64_t address,
                     const teller& tell) {
   if (address == 0) return {};
@@ -113,7 +113,7 @@ status check_counts(heap_type& heap, heap_type::thread& thread, const geometry& 
   return copy.named(anchor_word::references) == 0 ? status{} : check_references(copy.image(address), tell);
 }
 
-// What the words of home space name, and the headers of all objects.  `address` as above.
+// Checks the objects that words of home space name, and the headers of all objects.  `address` as above.
 status check_objects(heap_type& heap, const geometry& g, std::uint64_t address, const teller& tell,
                      log_summary& summary) {
   const auto joined = heap.join();
@@ -187,7 +187,7 @@ status check_objects(heap_type& heap, const geometry& g, std::uint64_t address, 
 
 // ---- repair ----
 
-// What was stored, and where it lies in the log.
+// Stored bytes, and where they lie in the log.
 struct log_contents {
   std::vector<logheap::kept_object> objects;
   std::vector<logheap::piece> pieces;
@@ -200,7 +200,7 @@ class log_repair {
       : base_{base}, g_{g}, closed_{closed}, salvages_{salvages}, address_{address}, note_{note}, aligned_{aligned} {}
 
   status run() {
-    // What a close has saved tells once more where everything is, and the next open would believe it.
+    // The saved mapping tells once more where everything is, and the next open would believe it.
     std::optional<log_contents> saved;
     logheap::recovery_report found;
     if (closed_) {
@@ -213,7 +213,7 @@ class log_repair {
     if (status s = image_.open(base_, g_, false, found, false, salvages_); !s) {
       return s.error() == errc::not_found ? status{} : s;
     }
-    // What the next open would recover is saved, if there is room for it: opening has changed the image.
+    // Saves the mapping that the next open would recover, if there is room for it: opening has changed the image.
     if (found.damaged.empty()) {
       return as_thread([&] {
         const status s = drop_type_map_if_damaged();
@@ -235,7 +235,7 @@ class log_repair {
   }
 
  private:
-  // change() as a thread of the heap, which is closed when that is good.
+  // Calls change() as a thread of the heap, and closes the heap if that succeeds.
   template <class Change>
   status as_thread(Change&& change) {
     const auto thread = image_.heap->join();
@@ -257,7 +257,7 @@ class log_repair {
     std::optional<layout::object_header> header;  // if it holds
   };
 
-  // All that the open heap has.
+  // All contents of the open heap.
   status contents(std::optional<log_contents>& to) {
     heap_type& heap = *image_.heap;
     const auto thread = heap.join();
@@ -306,7 +306,7 @@ class log_repair {
     return {};
   }
 
-  // What the words of home space name as the type map, if one of them holds; 0: nothing.
+  // Place that the words of home space name as the type map's, if one of them holds; 0: none.
   std::uint64_t type_map_home() {
     std::uint64_t home = 0;
     for (unsigned copy = 0; copy < 2; ++copy) {
@@ -334,7 +334,7 @@ class log_repair {
   }
 
   void tell(const logheap::damaged_block& d, const std::vector<logheap::piece>& pieces) {
-    // Bytes that live there are as they were, whether that is what was stored or not.
+    // Live bytes there are kept unchanged, whether they are the stored ones or not.
     bool lives = false;
     for (const logheap::piece& p : pieces) {
       if (p.log >= d.end || p.log + p.size <= d.offset) continue;
@@ -436,7 +436,7 @@ class log_repair {
     return done;
   }
 
-  // Objects whose first bytes are damaged, or in what is lost.  One of which nothing is left is freed.
+  // Mends objects whose first bytes are damaged or lost.  An object of which nothing is left is freed.
   status mend_headers(const std::vector<logheap::kept_object>& objects) {
     for (const std::uint64_t home : headless_) {
       const auto o = std::lower_bound(objects.begin(), objects.end(), home,
@@ -489,7 +489,7 @@ class log_repair {
   const std::uint64_t address_;
   const noter& note_;
   std::uint64_t& aligned_;
-  bool from_saved_ = false;  // what was there is known from what a close has saved
+  bool from_saved_ = false;  // the contents are known from the saved mapping
   heap_over_image image_;
   heap_type::thread* thread_ = nullptr;
   std::vector<object_left> objects_;
@@ -503,7 +503,7 @@ status check_log(pool_file& file, const teller& tell, log_summary& summary) try 
   heap_over_image image;
   logheap::recovery_report found;
   check_log_root_copy(file.base(), g, tell);  // opening makes it again
-  // What the last close has saved is believed by the next open.  Reading it changes nothing of the log.
+  // The next open believes the saved mapping.  Reading it does not change the log.
   std::optional<std::vector<logheap::object_contents>> saved;
   const bool closed = file.superblock().state == static_cast<std::uint32_t>(layout::pool_state::clean);
   const status read = closed ? image.open(file.base(), g, false, found, true) : status{};
@@ -551,7 +551,7 @@ status salvage_in_log(pool_file& file, std::string_view store, const keyed::salv
   const chunk_mending chunks{file.base(), g, closed, nobody, nowhere};
   mend_log_root(chunks);
   mend_chunks(chunks);
-  // What a close has saved tells where everything is; else the log does, as far as it holds.
+  // A saved mapping tells where everything is; without one the log does, as far as it holds.
   const bool is_saved = closed && image.open(file.base(), g, false, found, true, true) && found.clean;
   if (!is_saved) {
     found = {};

@@ -1,7 +1,7 @@
-// What an entry says is known more than once: its state has the kind and the number, the number is that of its place;
-// its root begins with the kind, and lies in pages of the number; a checksum covers root, flags and name.  So what is
-// damaged is found by trying what it could have been, and proved by the checksum.  Without that the words count that
-// hold by themselves; then a name is taken as it stands, if it can be one, and told as not certain.
+// The facts of an entry are known more than once: its state has the kind and the number, the number is that of its
+// place; its root begins with the kind, and lies in pages of the number; a checksum covers root, flags and name.  So
+// damaged words are found by trying possible values, and proved by the checksum.  Without the checksum, words count
+// that hold by themselves; then a name is taken as it stands, if it can be one, and told as not certain.
 #include "care/mend_catalogue.hpp"
 #include "care/words.hpp"
 
@@ -27,12 +27,12 @@ std::optional<std::uint64_t> content_at(const std::byte* base, std::uint64_t at)
   return word_holds(w, word_seed(at)) ? std::optional{w & checked_mask} : std::nullopt;
 }
 
-// What the pages of one number are.
+// The pages of one number.
 struct pages_of_owner {
   std::vector<std::uint64_t> roots{};  // runs that begin as a root does
   unsigned runs = 0;
   bool has_extents = false;
-  // More than what making a structure takes.
+  // Whether it has more pages than a structure that is being made.
   [[nodiscard]] bool is_used() const noexcept { return has_extents || runs > 2; }
 };
 
@@ -104,7 +104,7 @@ class catalogue_mender {
     return run && run->offset == at && run->owner == owner && run->kind == layout::page_kind::run;
   }
 
-  // Where the page map says that nothing is.
+  // Whether there is a root where the page map says that nothing is.
   [[nodiscard]] bool is_forgotten_root(std::uint64_t at) const {
     const geometry& g = pages_.sizes();
     constexpr std::uint64_t most = 512;  // bytes of a root
@@ -130,7 +130,7 @@ class catalogue_mender {
     const auto shift = content_at(base_, shift_at);
     constexpr std::uint64_t shift_default = 12;
     if (!shift || *shift < 10 || *shift > 30) {
-      // Whatever it was: nodes that may be new are looked for everywhere.
+      // Its old value does not matter: nodes that may be new are looked for everywhere.
       out_.active.anywhere = true;
       put_word(base_, shift_at, shift_default);
       note(mending::mended, shift_at, "size of active areas");
@@ -215,20 +215,20 @@ class catalogue_mender {
     damaged_.push_back(d);
     return {};
   }
-  // Of an entry whose state says that there is none: one that was never used, or whose structure was dropped, has no
-  // pages, but those of a structure that is being made.
+  // Whether a structure is missed whose entry's state says that there is none: an entry that was never used, or whose
+  // structure was dropped, has no pages, except those of a structure that is being made.
   [[nodiscard]] bool is_missed(const lf::entry& e, const pages_of_owner& of, const described_structure& d) const {
     if (of.is_used()) return true;
     described_structure tried = d;
     return closed_ && of.runs != 0 && prove(e, tried) && is_run_of(tried.root, d.owner);
   }
-  // Whole, and of something that this library does not know.
+  // Whether an entry is whole, and of a structure that this library does not know.
   [[nodiscard]] static bool is_of_later_library(const lf::entry& e, const described_structure& d) noexcept {
     if (!word_holds(e.state, word_seed(d.place)) || e.crc != crc_of(e, d.place)) return false;
     const std::uint64_t version = (e.state & checked_mask) >> 24;
     return version > lf::entry_version_tally || (e.flags & checked_mask & ~lf::entry_flags_known) != 0;
   }
-  // As the catalogue looks at it; fills in what it says.
+  // Whether an entry holds, as the catalogue sees it; fills in its facts.
   bool holds(const lf::entry& e, described_structure& d) const {
     const std::uint64_t state = e.state & checked_mask;
     const auto kind = static_cast<lf::kind>(state & 0xFF);
@@ -247,7 +247,7 @@ class catalogue_mender {
     return true;
   }
 
-  // Roots that it may have had: what it says, if that can be one, and runs that begin like one.
+  // Roots that it may have had: the one that it names, if that can be one, and runs that begin like one.
   [[nodiscard]] std::vector<std::uint64_t> roots_of(const lf::entry& e, const described_structure& d) const {
     std::vector<std::uint64_t> all = of_[d.owner - lf::first_owner].roots;
     const std::uint64_t said = e.root & checked_mask;
@@ -274,7 +274,7 @@ class catalogue_mender {
     made.flags = sealed(flags, offsetof(lf::entry, flags));
     return made;
   }
-  // What the checksum proves.
+  // Finds the facts that the checksum proves.
   bool prove(const lf::entry& e, described_structure& d) const {
     for (const std::uint64_t root : roots_of(e, d)) {
       for (const std::uint64_t flags : flags_of(e, d)) {
@@ -336,7 +336,7 @@ class catalogue_mender {
     if (!is_proved) find_flags(e, d);
     finish(d, is_proved);
   }
-  // The ones with which most of what lies there holds.
+  // Finds the flags with which most nodes there hold.
   void find_flags(const lf::entry& e, described_structure& d) const {
     const std::uint64_t said = e.flags & checked_mask;
     const bool says = said != 0 && d.place != 0 && word_holds(e.flags, word_seed(d.place + offsetof(lf::entry, flags)));

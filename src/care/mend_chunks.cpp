@@ -39,14 +39,14 @@ bool holds(const std::byte* base, std::uint64_t at) { return word_holds(word_at(
 std::uint64_t content(const std::byte* base, std::uint64_t at) {
   return holds(base, at) ? word_at(base, at) & checked_mask : 0;
 }
-// False: it says so already.
+// False: the word has that content already.
 bool set_word(std::byte* base, std::uint64_t at, std::uint64_t to) {
   const std::uint64_t word = seal_word(to, word_seed(at));
   if (word_at(base, at) == word) return false;
   std::memcpy(base + at, &word, sizeof word);
   return true;
 }
-// Of a line that is said to be the root's at `place`.
+// Whether a line proves to be the root's at `place`.
 bool proves_root(const on_media::root& r, std::uint64_t place) {
   return r.magic == on_media::root_magic &&
          r.check == checksum(&r, offsetof(on_media::root, check), mix_seed(on_media::root_magic, place));
@@ -111,7 +111,7 @@ class root_mender {
     return true;
   }
 
-  // The line that never changes: its copy, or what its words can have been until its check holds.
+  // Mends the line that never changes: from its copy, or by trying values of its words until its check holds.
   [[nodiscard]] bool mend_line(std::uint64_t place) const {
     on_media::root r = root_line(base_, copy_at(place));
     if (!proves_root(r, place)) {
@@ -143,7 +143,7 @@ class root_mender {
         if (tried(*word, *word ^ power)) return true;
       }
     }
-    // Of the check itself nothing is left: the key is proved by a block.
+    // The check itself is lost: a block proves the key.
     const bool is_proved = has_block_of(r, place);
     if (is_proved) r.check = checksum(&r, offsetof(on_media::root, check), mix_seed(on_media::root_magic, place));
     return is_proved;
@@ -171,7 +171,7 @@ class root_mender {
     const std::uint64_t through = at(offsetof(on_media::root, through));
     if (!holds(base_, through) || content(base_, through) > on_media::version_max) {
       set_word(base_, through, 0);
-      // Blocks alone tell then: the last transaction of a thread counts where all of its blocks are there.
+      // Then only blocks tell: the last transaction of a thread counts if all of its blocks are there.
       m_.note(m_.closed ? mending::mended : mending::kept, through,
               "root of the log: which transactions have committed is told by their blocks");
     }
@@ -186,13 +186,13 @@ class root_mender {
       std::memset(reserved, 0, bytes);
       m_.note(mending::mended, at(offsetof(on_media::root, reserved)), "root of the log: reserved words");
     }
-    // The next open makes the copy again, too, but says nothing of it.
+    // The next open would make the copy again, too, without a note.
     if (std::memcmp(base_ + copy_at(place), base_ + place, on_media::root_line_bytes) != 0) {
       std::memcpy(base_ + copy_at(place), base_ + place, on_media::root_line_bytes);
       m_.note(mending::mended, copy_at(place), "root of the log: copy of its first line");
     }
   }
-  // Greater than that of any chunk's use: what a use that was never durable has left must not pass for a later one's.
+  // Greater than that of any chunk's use: blocks of a use that was never durable must not pass for a later one's.
   void mend_session(std::uint64_t place) const {
     constexpr std::uint64_t unused = 1 << 10;
     const std::uint64_t word = place + offsetof(on_media::root, session);
@@ -218,7 +218,7 @@ class root_mender {
 
 // ---- chunks --------------------------------------------------------------------------------------------------------
 
-// What a close has saved.
+// Chunks with the saved mapping.
 struct saved_chunks {
   bool is_whole = false;
   std::set<std::uint64_t> chain;  // that hold it
@@ -231,7 +231,7 @@ class chunk_mender {
     const on_media::root r = root_line(base_, root);
     key_ = r.key;
     chunk_bytes_ = r.chunk_bytes;
-    // As far as generations hold it.
+    // The largest session that a generation can hold.
     constexpr std::uint64_t most = (std::uint64_t{1} << (on_media::generation_bits - on_media::uses_bits)) - 1;
     session_ = std::min(content(base_, root + offsetof(on_media::root, session)), most);
   }
@@ -246,7 +246,7 @@ class chunk_mender {
       drop_leftovers();
     }
     read_uses();
-    // A chunk that holds what was saved tells of all others.
+    // A chunk of the saved mapping tells of all others.
     for (const std::uint64_t at : chunks_) mend_header(at);
     link();
   }
@@ -282,7 +282,8 @@ class chunk_mender {
   }
   [[nodiscard]] bool is_chunk(std::uint64_t at) const { return std::binary_search(chunks_.begin(), chunks_.end(), at); }
 
-  // An entry of the page map that is zero holds, and says that nothing is there.  False: there is none that is missed.
+  // Enters a run again whose entry of the page map is zero, which holds, and says that nothing is there.  False: none
+  // is missed.
   [[nodiscard]] bool enter_lost_run() {
     std::vector<std::uint64_t> named{content(base_, first())};
     for (const std::uint64_t at : chunks_) {
@@ -394,14 +395,14 @@ class chunk_mender {
     } else if (generation == 0) {
       what = on_media::chunk_use::free;
     } else {
-      how = mending::kept;  // a cleaner may have let go of it
+      how = mending::kept;  // a cleaner may have recycled it
     }
     const bool is_lost = generation == 0 && !saved.is_whole && !plausible_blocks(at).empty();
     if (chosen == 0) chosen = (std::max<std::uint64_t>(session_, 1) << on_media::uses_bits) | (most_uses_ + 1);
     const bool by_cleaner = on_media::bound_to(content(base_, owner(at)), chosen) &&
                             (content(base_, owner(at)) & on_media::stamp_cleaner) != 0;
     set_word(base_, use(at), on_media::pack_use(what, chosen, by_cleaner && what != on_media::chunk_use::free));
-    // What a close has saved is believed only of chunks that have an end.
+    // A saved mapping is believed only about chunks that have an end.
     if (m_.closed && what != on_media::chunk_use::free && !on_media::bound_to(content(base_, end(at)), chosen)) {
       set_word(base_, end(at), on_media::pack_bound(static_cast<std::uint32_t>(end_of_blocks(at, chosen)), chosen));
     }
@@ -469,7 +470,7 @@ class chunk_mender {
     }
     return 0;
   }
-  // How often it may have been used: its other words say the low bits.
+  // How often it may have been used: its other words have the low bits.
   [[nodiscard]] std::vector<std::uint64_t> uses_of(std::uint64_t at) const {
     std::vector<std::uint64_t> all;
     for (const std::uint64_t word : {content(base_, end(at)), content(base_, owner(at))}) {
@@ -481,7 +482,7 @@ class chunk_mender {
     return all;
   }
 
-  // ---- what a close has saved ----
+  // ---- the saved mapping ----
 
   const saved_chunks& what_was_saved() {
     if (saved_) return *saved_;

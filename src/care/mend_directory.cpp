@@ -1,5 +1,5 @@
-// What is a name is known by itself: records of the directory have sums that no other store's have, for its seed is 0
-// and theirs are not.
+// A name proves itself: records of the directory have sums that no other store's have, since its seed is 0 and theirs
+// are not.
 #include "care/mend_directory.hpp"
 
 #include <algorithm>
@@ -44,7 +44,7 @@ class directory_mender {
     tell_(note_of(how, at, "directory of key-value stores" + keyed::place_name(all_) + ": " + what));
   }
 
-  // What links lead to, and all records that could be of it.
+  // Reads records that links lead to, and all others that could be the directory's.
   status read(bool& sound) {
     return keyed::run(all_.pool, [&](nvm_stm* tx) -> status {
       names_.clear();
@@ -111,7 +111,7 @@ class directory_mender {
       if (is_one && !named_.contains(place)) directories_.insert(place);
     }
   }
-  // Of a tree, whether its first leaf has records of the directory.
+  // Whether the first leaf of a tree has records of the directory.
   [[nodiscard]] bool leads_to_names(keyed::byte_source& from, std::uint64_t node) const {
     for (unsigned level = 0; level < layout::tree_levels_max; ++level) {
       layout::leaf leaf{};

@@ -1,4 +1,4 @@
-// The directory of the key-value stores of an open pool, made anew from what can be read of it and from the stores.
+// The directory of the key-value stores of an open pool, made anew from its readable records and from the stores.
 #pragma once
 
 #include <cstdint>
@@ -9,15 +9,15 @@
 
 namespace nvm::care {
 
-// Of a key-value store: where its payload is.
+// The header object of a key-value store: where its payload is.
 struct object_of_stores {
   std::uint64_t place, bytes;
   std::uint32_t type;
 };
 
-// Where the directory is damaged, or there is none though there are stores: another one takes its place, with the names
-// that can be read, of stores that are there.  A store that no name leads to gets one that is made up, which is told as
-// lost.  What only the old one led to stays allocated.  On an error the pool may hold anything.  May throw
+// Where the directory is damaged, or there is none though there are stores: another one takes its place, with the
+// readable names of existing stores.  A store that no name leads to gets a made-up one, and its name is told as lost.
+// Objects that only the old one led to stay allocated.  On an error the pool may hold anything.  May throw
 // std::bad_alloc.
 [[nodiscard]] status mend_directory(keyed::stores& all, const std::vector<object_of_stores>& objects,
                                     const told_notes& tell);

@@ -21,7 +21,7 @@ class size_finder {
   size_finder(const std::byte* base, std::uint64_t begin, std::uint64_t end, const std::uint64_t* seed)
       : base_{base}, begin_{begin}, end_{end}, seed_{seed} {}
 
-  // Class of the nodes; lockfree::classes: nothing says so.
+  // Class of the nodes; lockfree::classes: unknown.
   [[nodiscard]] unsigned find() {
     look_at_all();
     const auto most = std::max_element(votes_.begin(), votes_.end());
@@ -148,7 +148,7 @@ void mend_sizes_of_nodes(std::byte* base, const geometry& g,
       return;
     }
     unsigned c = class_of_nodes_in(base, first, at + shape.bytes, of_seals);
-    // Of an extent with nothing in it any size is as good.
+    // For an empty extent any size will do.
     if (c == lockfree::classes && is_blank(base, at + g.page_bytes(), at + shape.bytes)) c = 0;
     if (c == lockfree::classes) return;
     lay_nodes(base, at, shape, c);  // its words lie beside the lengths

@@ -1,5 +1,5 @@
-// Extents of lock-free structures: what size their nodes have where the length bytes say nothing, as the nodes say it
-// that hold their sums.
+// Extents of lock-free structures: the size of their nodes where the length bytes are lost, found by nodes that hold
+// their sums.
 #pragma once
 
 #include <cstdint>
@@ -18,8 +18,7 @@ using seeds_of_seals = std::map<std::uint16_t, std::uint64_t>;
 // Offset of another page with the same bytes; 0: there is none.
 [[nodiscard]] std::uint64_t twin_of_page(const std::byte* base, const geometry& g, std::uint64_t at);
 
-// Class of the nodes between two offsets; lockfree::classes: nothing says so.  `seed`: of seals; nullptr: there are
-// none.
+// Class of the nodes between two offsets; lockfree::classes: unknown.  `seed`: of seals; nullptr: there are none.
 [[nodiscard]] unsigned class_of_nodes_in(const std::byte* base, std::uint64_t begin, std::uint64_t end,
                                          const std::uint64_t* seed);
 // A node that holds its sum, and was not removed, begins at `start` and ends before `end`.

@@ -17,8 +17,8 @@ namespace {
 
 using layout::page_kind;
 
-// Seven bits of a place, which the seed of a checked word comes from: seeds of two words of a header differ by their
-// distance alone, whatever the place of the header.
+// Seven bits of a place, from which the seed of a checked word comes: seeds of two words of a header differ by their
+// distance alone, at any place of the header.
 constexpr std::uint64_t part_of(std::uint64_t offset) noexcept {
   const std::uint64_t w = offset >> 3;
   return (w ^ (w >> 7) ^ (w >> 14) ^ (w >> 21) ^ (w >> 28) ^ (w >> 35)) & 0x7F;
@@ -98,7 +98,7 @@ class header_mender {
   void swap(std::uint64_t a, std::uint64_t b, std::uint64_t bytes) noexcept {
     std::swap_ranges(base_ + a, base_ + a + bytes, base_ + b);
   }
-  // As much of their first pages as makes most of what their words say true.
+  // Exchanges as much of their first pages as makes most of their words true.
   void exchange(const stray& a, const stray& b) {
     const auto bytes_of = [&](const stray& s) {
       const layout::extent_shape shape = layout::shape_of(s.entry.kind, g_.page_shift);
@@ -119,7 +119,7 @@ class header_mender {
     }
     swap(a.at, b.at, best);
   }
-  // Objects and nodes that the words tell of, and that are there.
+  // Number of objects and nodes that the words name and that exist.
   [[nodiscard]] std::uint64_t agreement(const stray& of) const {
     const layout::extent_shape s = layout::shape_of(of.entry.kind, g_.page_shift);
     const bool is_typed = layout::transactional(of.entry) && of.entry.layout == layout::object_layout::typed;
@@ -141,7 +141,7 @@ class header_mender {
     const auto seed = seeds_.find(e.store);
     return seed == seeds_.end() ? nullptr : &seed->second;
   }
-  // Of the object that begins there; 0: none does.
+  // Slots of the object that begins there; 0: none does.
   [[nodiscard]] unsigned slots_at(std::uint64_t at, const layout::extent_shape& s) const noexcept {
     layout::object_header h;
     std::memcpy(&h, base_ + at, sizeof h);
@@ -150,7 +150,7 @@ class header_mender {
     return layout::object_header_holds(h, at) && slots <= most ? static_cast<unsigned>(slots) : 0;
   }
 
-  // ---- one whose own is gone ----
+  // ---- extents without their own header ----
 
   void make_anew(const stray& one) {
     const layout::extent_shape s = layout::shape_of(one.entry.kind, g_.page_shift);
@@ -178,7 +178,7 @@ class header_mender {
     const unsigned slots = size_of_nodes(base_, extent, s);
     return slots == 0 ? lockfree::classes : lockfree::class_of_slots(slots);
   }
-  // From the beginning; what lies inside of an object is its contents.
+  // From the beginning; bytes inside of an object are its contents.
   std::uint64_t list_objects(std::uint64_t extent, const layout::extent_shape& s) {
     std::array<std::uint64_t, 16> words{};
     std::uint64_t found = 0;

@@ -1,9 +1,9 @@
 // Headers of extents that are those of other extents: two that were exchanged, or one that was copied over another.
 //
-// Each word of a header is checked with its place, so a header says whose it is.  Two that are each other's are
-// exchanged again.  Of one whose own header is gone, what lies in the extent has to tell: objects with headers of their
-// own become its objects again, all that do not overlap, since those that were freed keep their headers; nodes of a
-// lock-free structure tell their size, and the structure which of them are.
+// Each word of a header is checked with its place, so a header tells its extent.  Two exchanged headers are exchanged
+// again.  If an extent's own header is gone, its contents have to tell: objects with headers of their own become its
+// objects again, all that do not overlap, since freed ones keep their headers; nodes of a lock-free structure tell
+// their size, and the structure tells which of them exist.
 #pragma once
 
 #include <cstdint>
@@ -19,7 +19,7 @@ struct mended_header {
   std::uint64_t other = 0;      // offset of the extent that it was exchanged with; 0: none
   bool has_all_places = false;  // of nodes: its allocation words say that there are nodes in all places
   std::uint64_t objects = 0;    // of objects: as many may be there
-  std::uint64_t twin = 0;    // offset of another page with the bytes of its first one: what was there is gone; 0: none
+  std::uint64_t twin = 0;    // offset of another page with the bytes of its first one, which are lost; 0: none
   std::uint64_t places = 0;  // for nodes in that first page, or slots of objects
 };
 

@@ -1,8 +1,8 @@
-// Extents and partners of regions that zeros have taken away: an entry of the page map that is zero says that nothing
-// is there, a partner without an owner that it is nobody's.
+// Extents and partners of regions that were lost to zeros: a zero entry of the page map says that nothing is there, a
+// zero owner that the partner is free.
 //
-// What is in free pages proves itself, but not whether it was dropped.  What a pool that was closed has counted does:
-// if there is one way to make the numbers of all sets hold, it is that one.
+// Contents of free pages prove themselves, but not whether they were dropped.  The tallies of a closed pool do: if
+// there is one way to make the numbers of all sets hold, it is that one.
 #include <algorithm>
 #include <array>
 #include <cstring>
@@ -39,7 +39,7 @@ class extent_finder {
     find_free();
     if (free_.empty()) return;
     if (!short_.empty() && assign()) return;
-    if (!m_.damaged || (m_.closed && is_all_counted())) return;  // dropped, or told by what is missing
+    if (!m_.damaged || (m_.closed && is_all_counted())) return;  // dropped, or told by the missing numbers
     for (const candidate& c : free_) {
       m_.note(mending::kept, c.at,
               "pages that are free hold an extent with " + std::to_string(c.has.regions) +
@@ -76,7 +76,7 @@ class extent_finder {
     }
     return true;
   }
-  // Nothing where nobody has counted.
+  // The tally of a set; nullopt: it was not counted.
   [[nodiscard]] tally counted(unsigned i) const noexcept {
     tally t;
     if (!on_media::is_set(d_.entries[i].state & checked_mask)) return t;
@@ -84,7 +84,7 @@ class extent_finder {
     t.partners = region::counted_in(base_, region::partners_word_at(entry(i))).value_or(0);
     return t;
   }
-  // Headers that hold, and owners of partners that do; of what is an extent.
+  // Counts headers that hold, and owners of partners that hold, in an extent.
   [[nodiscard]] tally count_in(std::uint64_t at) const {
     tally t;
     const unsigned c = region::class_of_extent(base_, at);
@@ -157,7 +157,7 @@ class extent_finder {
     }
     return true;
   }
-  // There are too many ways: all of them, to the one set that misses as many.
+  // There are too many ways: all extents go to the one set that misses as many.
   [[nodiscard]] bool assign_all() {
     if (short_.size() != 1) return false;
     tally sum = there_[short_[0]];
@@ -186,7 +186,7 @@ class extent_finder {
   std::vector<candidate> free_;
 };
 
-// Of one set that misses partners.
+// Finds partners of one set that misses some.
 class partner_finder {
  public:
   partner_finder(const set_mending& m, std::uint64_t key, unsigned set, const char* name)
@@ -200,7 +200,7 @@ class partner_finder {
       for (std::uint64_t i = 0; i < on_media::slots_in(p.bytes, c); ++i) see(p.offset + on_media::slot_at(c, i), c);
     }
   }
-  // The owners of partners that were named when there were so many, if it is clear which these are.
+  // Names the owners of partners again, as when there were so many, if it is clear which these are.
   void name_again(std::uint64_t had) {
     std::vector<std::pair<std::uint64_t, std::uint64_t>> found;
     for (const auto& [line, in_class] : nobodys_) {
@@ -230,7 +230,7 @@ class partner_finder {
       named_.insert(word & ((std::uint64_t{1} << on_media::owner_bits) - 1));
     }
   }
-  // The word that says so, if its sums prove the region's bytes, as a close has left them; else 0.
+  // The owner's word, if the partner's sums prove the region's bytes, as a close has left them; else 0.
   [[nodiscard]] std::uint64_t owner_of(std::uint64_t at, unsigned in_class) const {
     on_media::partner line;
     std::memcpy(&line, base_ + at, sizeof line);

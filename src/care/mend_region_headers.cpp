@@ -1,8 +1,7 @@
 // Heads of extents of regions, pages of them that lie where others were, and headers of regions.
 //
-// The seal of a header proves its place, which says where a header or a page of them belongs: two that are each
-// other's are exchanged again, and a copy costs what it lies over.  One word of a header is found by trying what it can
-// have been, until its seal holds.
+// The seal of a header proves its place, and so where a header or a page of them belongs: exchanged ones are exchanged
+// again; under a copy the old bytes are lost.  One word of a header is found by trying values until its seal holds.
 #include <algorithm>
 #include <array>
 #include <cstring>
@@ -26,7 +25,7 @@ on_media::header header_at(const std::byte* base, std::uint64_t at) noexcept {
 bool is_zero(const on_media::header& h) noexcept {
   return h.rid == 0 && h.length_state == 0 && h.place_written == 0 && h.seal == 0;
 }
-// What any header says, sealed or not.
+// Whether a header, sealed or not, can be one.
 bool is_plausible(const on_media::header& h) noexcept {
   const on_media::facts f = on_media::unpack(h);
   if (f.written > f.length) return false;
@@ -70,7 +69,8 @@ class header_mender {
     unsigned in_class;
     std::uint16_t owner;
   };
-  static constexpr std::uint64_t pages_tried = 1 << 16;  // with each other: what a repair may take
+  static constexpr std::uint64_t pages_tried = 1 << 16;  // compared with each other, as many as a repair may take time
+                                                         // for
 
   [[nodiscard]] std::uint64_t extent_bytes() const noexcept { return on_media::extent_pages << g_.page_shift; }
   [[nodiscard]] bool holds(std::uint64_t at, unsigned in_class) const noexcept {
@@ -159,7 +159,7 @@ class header_mender {
         if (!has_own(page)) copies_.emplace(page, from);
         continue;
       }
-      // Where its headers are missing, what is there is this one's.
+      // If its headers are missing there, the page there is this one's.
       std::swap_ranges(base_ + page, base_ + page + g_.page_bytes(), base_ + from);
       m_.note(mending::mended, page, "page of regions: exchanged with that at offset " + number(from));
     }
@@ -189,7 +189,7 @@ class header_mender {
     }
     return best;
   }
-  // Of a region that says that it is that.
+  // Whether there is a partner of a region that names it.
   [[nodiscard]] bool is_partner(std::uint64_t at) const {
     on_media::partner line;
     std::memcpy(&line, base_ + at, sizeof line);
@@ -269,7 +269,7 @@ class header_mender {
             "region " + number(f.rid) + ": its bytes from " + number(whole) + " on are another page's");
   }
 
-  // Two that are each other's.  A copy is no region.
+  // Exchanges headers that are in each other's place.  A copy is no region.
   void put_headers_back(std::vector<slot>& bad) {
     constexpr std::size_t most = 256;
     if (bad.size() > most) return;
@@ -298,7 +298,7 @@ class header_mender {
     }
     std::erase_if(bad, [&](const slot& s) { return done.contains(s.at); });
   }
-  // Where the header belongs, 0: nobody knows.
+  // Where the header belongs; 0: unknown.
   [[nodiscard]] std::uint64_t place_of(const slot& s) const {
     std::uint64_t found = 0;
     if (!is_plausible(header_at(base_, s.at))) return 0;
@@ -356,7 +356,7 @@ class header_mender {
     }
     return false;
   }
-  // Small ones, and those near others.
+  // Tries small numbers, and numbers near others.
   template <class Proved>
   static bool try_number(on_media::header& h, const std::set<std::uint64_t>& others, Proved&& proved) {
     constexpr std::uint64_t small = 1 << 20;
@@ -431,7 +431,7 @@ class header_mender {
     }
     return all;
   }
-  // An entry of the page map that is zero holds, and says that nothing is there: what the region can have had.
+  // A zero entry of the page map holds, and says that nothing is there: enters the run that the region can have had.
   void enter_run(std::uint64_t at, const named_run& r) {
     const std::uint64_t first = r.facts.page;
     if (first >= g_.size_pages || word_at(base_, g_.entry_offset(first)) != 0) return;
@@ -453,7 +453,7 @@ class header_mender {
   const std::uint64_t key_;
   std::vector<pages_of_set> extents_;
   std::vector<pages_of_set> runs_;
-  std::map<std::uint64_t, std::uint64_t> copies_;             // pages, and what they are a copy of
+  std::map<std::uint64_t, std::uint64_t> copies_;             // pages, and the pages of which they are a copy
   std::map<std::uint16_t, std::set<std::uint64_t>> numbers_;  // by owner, of regions whose headers hold
 };
 

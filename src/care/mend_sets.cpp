@@ -45,7 +45,7 @@ class directory_mender {
   [[nodiscard]] std::uint64_t copy_at(std::uint64_t place) const noexcept {
     return place + on_media::directory_copy_at(round_up(directory_bytes, g_.page_bytes()));
   }
-  // What the last line of its run says that it was; nothing: no copy of it is there.
+  // The copy in the last line of its run; nullopt: there is none.
   [[nodiscard]] std::optional<on_media::directory> copy_of(std::uint64_t place) const {
     if (!g_.in_data(place, round_up(directory_bytes, g_.page_bytes()))) return {};
     on_media::directory d{};
@@ -53,13 +53,13 @@ class directory_mender {
     if (d.magic != on_media::directory_magic || d.crc != checksum(&d, sealed_bytes, place)) return {};
     return d;
   }
-  // The next open makes it again, too, but says nothing of it.
+  // The next open would make it again, too, without a note.
   void mend_copy(std::uint64_t place) const {
     if (std::memcmp(base_ + copy_at(place), &at(place), on_media::directory_line_bytes) == 0) return;
     std::memcpy(base_ + copy_at(place), &at(place), on_media::directory_line_bytes);
     m_.note(mending::mended, copy_at(place), "directory of sets of regions: copy of its first line");
   }
-  // What anchors say, that which holds first; then all runs that may be one.
+  // Places that anchors name, those that hold first; then all runs that may be a directory.
   [[nodiscard]] std::vector<std::uint64_t> places() const {
     std::vector<std::uint64_t> all;
     const auto add = [&](std::uint64_t place) {
@@ -107,7 +107,7 @@ class directory_mender {
     if (enter_run(d.rings, bytes)) m_.note(mending::mended, d.rings, "pages of the log of regions: allocated again");
   }
 
-  // The part that never changes: its copy, or what it can have been is tried until its checksum holds.
+  // Mends the part that never changes: from its copy, or by trying values until its checksum holds.
   [[nodiscard]] bool mend(std::uint64_t place) const {
     on_media::directory& d = at(place);
     if (const auto copy = copy_of(place); copy) {
@@ -179,7 +179,7 @@ class directory_mender {
     }
     return 0;
   }
-  // Of a pool that was closed: any rings will do.
+  // For a pool that was closed: any rings will do.
   [[nodiscard]] bool make_log_anew(std::uint64_t place) const {
     on_media::directory& d = at(place);
     const auto runs = rings(place);
@@ -264,7 +264,7 @@ class entry_mender {
     d_.entries[i].state = word;
     m_.note(mending::mended, at(i), "state of a set of regions");
   }
-  // A number that is not known is none.
+  // An unknown number becomes none.
   void mend_tally(unsigned i, std::uint64_t& word) {
     const auto where = static_cast<std::uint64_t>(reinterpret_cast<std::byte*>(&word) - m_.base);
     if (word_holds(word, word_seed(where))) return;
@@ -332,7 +332,7 @@ class entry_mender {
   std::array<bool, on_media::sets_max> has_pages_{};
 };
 
-// The log of regions of a pool that was closed has nothing that counts.
+// The log of regions of a closed pool has no records that count.
 void settle_log(const set_mending& m, const on_media::directory& d) {
   if (d.rings == 0 || !m.closed) return;
   geometry g = m.g;

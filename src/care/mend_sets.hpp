@@ -1,6 +1,5 @@
-// Repair of what leads to regions: the directory of their sets, its entries, the heads of extents, pages of regions
-// that lie where others were, headers of regions, page map entries of their bytes.  What is left is taken out by
-// mend_regions().
+// Repair of the metadata of regions: the directory of their sets, its entries, the heads of extents, exchanged pages of
+// regions, headers of regions, page map entries of their bytes.  mend_regions() takes out the rest.
 #pragma once
 
 #include <cstdint>
@@ -19,7 +18,7 @@ struct set_mending {
   std::byte* base;
   const geometry& g;
   bool closed;  // nothing in logs counts
-  // Something of the pool was damaged.  What is uncertain in any pool that was killed is told only then.
+  // Something in the pool was damaged.  Facts that are uncertain after any kill are told only then.
   bool damaged;
   std::function<void(mending how, std::uint64_t offset, const std::string& what)> note;
   // Pages that are free become those of `e`; false: they are not free.

@@ -1,6 +1,6 @@
-// Order.  The directory (mend_directory.cpp); look at every store; read what can be read of the damaged ones; take
-// their names out of the directory; free what no sound store leads to; put the entries into new stores; give these the
-// names.  Freeing comes before putting, so that a full pool has room.
+// Order.  The directory (mend_directory.cpp); look at every store; read the readable parts of damaged ones; take their
+// names out of the directory; free objects that no sound store leads to; put the entries into new stores; give these
+// the names.  Freeing comes before putting, so that a full pool has room.
 #include "care/mend_stores.hpp"
 
 #include <algorithm>
@@ -74,7 +74,7 @@ struct damaged_store {
   keyed::store_facts facts{};
   std::uint64_t counted = 0;  // entries, as its header says
   std::uint64_t unproved = 0;
-  bool is_unknown = false;  // nothing says what its index was
+  bool is_unknown = false;  // its index is unknown
   std::vector<entry> entries{};
   std::vector<fault_told> faults{};
 };
@@ -87,11 +87,11 @@ std::uint32_t home_of(NVM_POOL* pool, std::uint64_t place) noexcept {
 
 class store_mender {
  public:
-  // Of those in an attached object store; nullptr: of the pool's own.
+  // For stores in an attached object store; nullptr: for the pool's own.
   store_mender(NVM_POOL* pool, nvm_store* home, const told_notes& tell) : pool_{pool}, home_{home}, tell_{tell} {}
 
   status run() {
-    // Whatever that says: it opens the directory, if that can be.
+    // Its answer does not matter: it opens the directory, if that can be opened.
     nvm_kv_options existing{};
     existing.mode = NVM_KV_OPEN_ONLY;
     if (nvm_kv* const left = open(existing); left != nullptr) (void)nvm_kv_close(left);
@@ -139,7 +139,7 @@ class store_mender {
     return nvm_pool_each(pool_, add, this) == 0 ? status{} : status{last_code()};
   }
 
-  // Walks the store of that header, and notes what it consists of; false: something is not as it must be.
+  // Walks the store of that header, and notes its objects; false: something is not as it must be.
   bool is_sound(keyed::byte_source& from, std::uint64_t header, keyed::inspection& walk, status& s) {
     std::set<std::uint64_t> places;
     noting_source noting{from, places};
@@ -323,7 +323,7 @@ class store_mender {
     const notes_about note{tell_, std::string{"key-value store \""} + name.text + "\"" + keyed::place_name(*all_)};
     if (d.is_unknown) return note(mending::lost, d.header, ": all of it, for nothing says what its index was");
     const std::uint64_t named = keys_in(d.faults);
-    // Of links and counters that do not hold nothing is lost where all entries are there.
+    // Damaged links and counters lose nothing if all entries are there.
     const bool all_known = d.entries.size() + named == d.counted;
     note(mending::mended, d.header, ": made anew, with " + std::to_string(d.entries.size()) + " entries");
     if (d.unproved != 0 && d.facts.with_sums) {

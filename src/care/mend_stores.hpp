@@ -1,4 +1,4 @@
-// Key-value stores that a check finds damaged, made anew in their pool from what can be read of them.
+// Key-value stores that a check finds damaged, made anew in their pool from their readable entries.
 #pragma once
 
 #include <string>
@@ -7,11 +7,11 @@
 
 namespace nvm::care {
 
-// Of the pool at `path`, which nobody has open and whose check finds nothing but damage in stores and their directory,
-// which is made anew before (mend_directory.hpp).  A store that is damaged gets another header and index with the
+// Mends the pool at `path`, which no process has open, and whose check finds damage only in stores and their directory,
+// which is made anew first (mend_directory.hpp).  A store that is damaged gets another header and index with the
 // entries that salvage reads; objects that only the damaged index led to are freed.  An entry that cannot be read is
-// told as lost, by its key as far as that can be read.  A store of which nothing says what index it has loses its name,
-// and is told as lost.
+// told as lost, by its key as far as that can be read.  A store whose index is unknown loses its name, and is told as
+// lost.
 //
 // On an error the file may hold anything: it is a copy, which the caller gives up.  Cost: reads the whole pool; memory
 // for all entries of the damaged stores.  May throw std::bad_alloc.

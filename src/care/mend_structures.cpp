@@ -1,6 +1,6 @@
-// Order.  The directory; each structure is read as it is, before recovery has freed what it takes for never linked;
-// those that are damaged are copied to volatile memory, and their pages go; recovery of the others; the check of these,
-// and what it finds damaged is copied, too; new structures with what was copied.
+// Order.  The directory; each structure is read as it is, before recovery has freed nodes that it takes for never
+// linked; damaged ones are copied to volatile memory, and their pages are freed; recovery of the others; the check of
+// these, and damaged ones that it finds are copied, too; new structures with the copied entries.
 #include "care/mend_structures.hpp"
 
 #include <algorithm>
@@ -69,7 +69,7 @@ class structure_mender {
     for (const owned_pages& p : pages_of(places_, owner)) places_.give(p.offset);
   }
 
-  // Recovery, and the check: what that finds was not to be seen before.
+  // Recovery, and the check, which finds damage that could not be seen before.
   status look_at_the_others() {
     std::string lost;
     const engines::structure_side::told tell_lost = [&](std::uint64_t at, const char* what) {
@@ -86,7 +86,7 @@ class structure_mender {
     };
     std::vector<finding> findings;
     const auto add = [&](std::string_view name, std::uint64_t place, const char* what) {
-      // What nothing leads to and no sum proves is freed later.
+      // A node that nothing leads to and no sum proves is freed later.
       if (std::string_view{what} == "node is allocated, and nothing leads to it") return;
       if (findings.empty() || findings.back().name != name) findings.push_back({std::string{name}, what, place});
     };

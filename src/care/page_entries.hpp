@@ -1,4 +1,4 @@
-// What the page map of an image says, where it says it well.
+// The entries of an image's page map that hold.
 #pragma once
 
 #include "care/words.hpp"

@@ -42,7 +42,7 @@ std::uint64_t sum_of(const void* value, std::size_t bytes) noexcept {
   return checksum(static_cast<const std::byte*>(value), bytes, bytes);
 }
 
-// Which stores there are, as far as the directory says.
+// Names of the stores, as far as the directory has them.
 std::vector<std::string> names_in(NVM_POOL* pool) {
   struct list {
     std::vector<std::string> names;
@@ -85,7 +85,7 @@ int walk_from(nvm_kv* kv, std::string* from, bool backward, entries& to) {
   }
   return more == 0 ? 0 : any ? 1 : -1;
 }
-// Of a tree, after what cannot be read: from the next keys that there could be, the nearest first.
+// Goes on in a tree after unreadable entries: from the next possible keys, the nearest first.
 bool walk_on(nvm_kv* kv, std::string& last, entries& to) {
   constexpr unsigned byte_values = 256;
   constexpr std::size_t places_tried = 16;  // the last ones of a key
@@ -101,7 +101,7 @@ bool walk_on(nvm_kv* kv, std::string& last, entries& to) {
   }
   return false;
 }
-// All that walks can read.
+// Adds all entries that walks can read.
 void walk(nvm_kv* kv, entries& to) {
   constexpr unsigned gaps_max = 64;
   if (!is_ordered(static_cast<layout::kv_index>(nvm_kv_index_of(kv)))) {
@@ -128,7 +128,7 @@ bool has(nvm_kv* kv, std::string_view key, const std::uint64_t* sum) {
   return nvm_kv_visit(kv, key.data(), key.size(), look, &v) == 1 && v.same;
 }
 
-// Keys that anything in the pool says an entry of the store has, or had.
+// Keys that bytes anywhere in the pool name as those of an entry of the store, also a former one.
 std::vector<std::string> keys_said(const std::string& path, const std::string& name) {
   struct list {
     std::vector<std::string> keys;
@@ -153,7 +153,7 @@ std::vector<std::string> keys_said(const std::string& path, const std::string& n
   if (said.out_of_memory) throw std::bad_alloc{};
   return std::move(said.keys);
 }
-// What look-ups read besides: where the order of a tree is damaged a walk passes over entries that they find.
+// Adds entries that only look-ups read: where the order of a tree is damaged a walk passes over entries that they find.
 void look_up(nvm_kv* kv, const std::vector<std::string>& keys, entries& to) {
   for (const std::string& key : keys) {
     std::uint64_t sum = 0;

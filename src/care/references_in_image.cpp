@@ -99,7 +99,7 @@ struct owed {
 };
 using debts = std::unordered_map<std::uint64_t, owed>;  // by payload
 
-// What the records say of objects; false: some do not hold.
+// Adds up what records owe to objects; false: some do not hold.
 bool read_rings(const counted_image& image, image_host& host, const ring_shape& s, debts& all,
                 const std::function<void(std::uint64_t, const char*)>& say) {
   using what = layout::reference_change;
@@ -232,7 +232,7 @@ void make_rings_anew(const counted_image& image, std::uint32_t rings) noexcept {
   while (words < layout::ring_words_max && layout::reference_rings_bytes(n, 2 * words) <= o.bytes) words *= 2;
   ring_shape::make(image.bytes, o.payload, n, words,
                    [&](unsigned i) { return image.end_of_lane ? image.end_of_lane(i) : 0; });
-  // The lines before the words of the rings: those say nothing yet.
+  // The lines before the words of the rings, which hold no records yet.
   const std::uint64_t at = ring_shape::header_at(o.payload);
   const std::uint64_t made = line_bytes + n * sizeof(layout::reference_ring);
   if (image.changed) image.changed(at, image.bytes + at, made);

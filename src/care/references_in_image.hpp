@@ -1,5 +1,5 @@
-// Reference counts of a pool that nobody has open: compared with what its pointers say and what records still owe, and
-// made so.
+// Reference counts of a pool that no process has open: compared with its pointers and with records that are not
+// applied, and mended by these.
 #pragma once
 
 #include <cstdint>
@@ -24,10 +24,10 @@ struct counted_image {
   std::uint64_t rings = 0;    // payload of the rings of activation records
   // Where the ring of a lane ends, if its commit records say so.
   std::function<std::uint32_t(unsigned)> end_of_lane;
-  // Where objects are that no page map tells of, by their headers, ascending, the type map among them; nullptr: it
-  // does.
+  // Objects that no page map tells of, by their headers, ascending, the type map among them; nullptr: the page map
+  // tells.
   const std::vector<object_room>* listed = nullptr;
-  // Of an image that is a copy: what is changed in it is told.
+  // For an image that is a copy: called with each change.
   std::function<void(std::uint64_t offset, const void* bytes, std::uint64_t n)> changed = nullptr;
 };
 
@@ -35,12 +35,13 @@ struct counted_image {
 [[nodiscard]] status check_references(const counted_image& image,
                                       const std::function<void(std::uint64_t, const char*)>& say) noexcept;
 
-// Counts become what pointers say, and no record waits; how many were wrong.  errc::corrupt: the rings do not hold.
+// Makes counts follow the pointers, and leaves no record waiting; returns how many counts were wrong.  errc::corrupt:
+// the rings do not hold.
 [[nodiscard]] result<std::uint64_t> mend_references(const counted_image& image) noexcept;
 
 // Whether `place` is the payload of an object that has the rings.
 [[nodiscard]] bool names_rings(const std::byte* bytes, const geometry& shape, std::uint64_t place) noexcept;
-// The next open that counts references does so anew; 0.
+// Makes the next open that counts references count anew; returns 0.
 [[nodiscard]] std::uint64_t count_later(const counted_image& image) noexcept;
 // The same, with `rings` rings without records in the object that had the others.
 void make_rings_anew(const counted_image& image, std::uint32_t rings) noexcept;

@@ -1,5 +1,5 @@
-// Reference counts in a log-structured heap at rest: its objects are copied to memory that has them where their
-// addresses say, and looked at there (references_in_image.hpp).
+// Reference counts in a log-structured heap at rest: its objects are copied to memory at their addresses, and looked at
+// there (references_in_image.hpp).
 #pragma once
 
 #include <algorithm>
@@ -13,7 +13,7 @@
 
 namespace nvm::care {
 
-// Memory: of the pages of home space that have objects.
+// Memory: as much as the pages of home space that have objects.
 template <class Heap>
 class home_copy {
  public:
@@ -34,7 +34,7 @@ class home_copy {
     for (const object_room& o : objects_) heap.read(thread, o.offset, bytes() + o.offset, o.bytes);
   }
 
-  // What the words of home space name; 0 where neither copy holds.
+  // Place that the words of home space name; 0: neither copy holds.
   [[nodiscard]] std::uint64_t named(anchor_word which) const noexcept {
     for (unsigned copy = 0; copy < 2; ++copy) {
       const std::uint64_t at = object_word_at(g_, copy, which);
@@ -44,7 +44,7 @@ class home_copy {
     }
     return 0;
   }
-  // `address`: what stored pointers say of the pool's start.
+  // `address`: of the pool's start, by stored pointers.
   [[nodiscard]] counted_image image(std::uint64_t address) {
     counted_image i{
         bytes(), g_, address, named(anchor_word::root), named(anchor_word::types), named(anchor_word::references), {}};
@@ -55,7 +55,7 @@ class home_copy {
     };
     return i;
   }
-  // What was changed in the image becomes so in the heap; change(body) runs body(transaction) as one.
+  // Makes changes of the image in the heap, too; change(body) runs body(transaction) as one.
   template <class Change>
   [[nodiscard]] status store_changes(Change&& change) {
     constexpr std::size_t at_once = 256;

@@ -14,9 +14,9 @@ struct region_set_on_file {
   std::uint64_t bytes = 0;  // of pages that are its own
 };
 
-// In the order of their names.  Takes no lock, changes nothing, and passes over what does not hold at this moment; on
-// ssd what is in the log alone is not seen.  Cost: the page map is read, if the pool may have regions.  errc::system,
-// not_a_pool, no_memory.
+// In the order of their names.  Takes no lock, changes nothing, and passes over words that do not hold at this moment;
+// on ssd sets that are only in the log are not seen.  Cost: the page map is read, if the pool may have regions.
+// errc::system, not_a_pool, no_memory.
 [[nodiscard]] result<std::vector<region_set_on_file>> region_sets_in(const char* path) noexcept;
 
 }  // namespace nvm::care

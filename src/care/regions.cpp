@@ -23,7 +23,7 @@ namespace {
 
 using image_space = space<any_direct, log::nothing_logged>;
 
-// Opens the regions of an image; what is damaged is told.
+// Opens the regions of an image; damage is told.
 class opened_regions {
  public:
   opened_regions(std::byte* base, const geometry& g) : base_{base}, space_{medium_, lanes_, base, g} {}
@@ -66,7 +66,7 @@ result<std::vector<finding>> findings_in(std::byte* base, const geometry& g) {
   std::sort(all.begin(), all.end(), [](const finding& a, const finding& b) { return a.offset < b.offset; });
   return all;
 }
-// What a header or a partner says of its number, as far as that can be believed.
+// The number of a header's or partner's region, as far as that can be believed.
 std::string named(const std::byte* base, const geometry& g, const finding& f) {
   if (!g.in_data(f.offset, sizeof(region::layout::header))) return f.what;
   std::uint64_t rid = 0;
@@ -81,7 +81,7 @@ bool is_of_region(const finding& f) {
 }
 // At the word of a tally, which the sentence names.
 bool is_of_tally(const finding& f) { return f.what.find("set of regions '") == 0; }
-// Nothing says how many regions there were any more.
+// Takes all tallies out.
 void forget_tallies(std::byte* base, const geometry& g) {
   const auto at = read_anchor_word(base, g, anchor_word::regions);
   if (!at || *at == 0) return;
@@ -176,7 +176,7 @@ std::uint64_t directory_of_regions(const std::byte* base, const geometry& g) noe
     const auto& d = *reinterpret_cast<const region::layout::directory*>(base + at);
     const bool holds = d.magic == region::layout::directory_magic &&
                        d.crc == checksum(&d, offsetof(region::layout::directory, crc), at);
-    // A pool that has no sets is as well without it.
+    // A pool without sets needs no directory.
     const bool has_sets = std::any_of(std::begin(d.entries), std::end(d.entries),
                                       [](const region::layout::set_entry& s) { return s.state != 0; });
     if (holds && has_sets) return at;

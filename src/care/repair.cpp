@@ -1,6 +1,6 @@
 // Order.  Lock; private image; superblock; log of ssd; repair_image; the image to a new file beside the output
 // (platform/pending_name.hpp), synced; the full check of that; damaged key-value stores made anew in it, and the check
-// again; its name.  A crash before the last leaves the pool as it was, and the next repair clears the new file away.
+// again; its name.  A crash before the name leaves the pool as it was, and the next repair clears the new file away.
 #include "care/repair.hpp"
 
 #include <fcntl.h>
@@ -29,7 +29,7 @@
 namespace nvm::care {
 namespace {
 
-// How findings begin that are about key-value stores.
+// Beginning of findings about key-value stores.
 constexpr const char* in_a_store = "key-value store \"";
 constexpr const char* in_their_directory = "directory of key-value stores";
 constexpr std::uint64_t file_page = std::uint64_t{1} << layout::page_shift_default;
@@ -63,11 +63,12 @@ class repairer {
 
   status run() {
     const platform::in_call here;
-    // Before it is locked: it is opened to be read.
+    // Before the lock: this opens the pool to read it.
     const readable_entries before = readable_in(request_.path);
     if (status s = open(); !s) return s;
     status done = attempt(salvaging::all, before);
-    // What is proved of a damaged log may hide what was read before: then recovery's answer is the better one.
+    // Proved entries of a damaged log may hide values that were readable before: then recovery's answer is the better
+    // one.
     if (!done && is_worse_ && engine_of(sb_.engine).is_its_log()) done = attempt(salvaging::none, before);
     return done;
   }
@@ -217,7 +218,7 @@ class repairer {
     return {};
   }
 
-  // What objects are, for people.
+  // Adds the names of objects' types, for people.
   void name_types() {
     const geometry g = geometry_of(sb_);
     const auto place = read_anchor_word(base_, g, anchor_word::types);
@@ -230,7 +231,7 @@ class repairer {
     }
   }
 
-  // A library that does not know what is in the pool must not open it.
+  // Libraries that do not know the pool's contents must not open it.
   void add_missing_features() {
     const auto add = [this](std::uint64_t have, std::uint32_t bit, const char* what) {
       if (have == 0 || (sb_.features_incompat & bit) != 0) return;
@@ -248,7 +249,7 @@ class repairer {
     std::memset(base_ + layout::owner_sector, 0, sizeof(layout::owner_record));
   }
 
-  // The image as a file without a name that anybody looks for; zeros are left out.
+  // Writes the image to a file under a name that no program looks for; zeros are left out.
   status write_copy(const std::string& name, platform::file& copy) const {
     constexpr std::uint64_t step = 1 << 20;
     const std::uint64_t end = geometry_of(sb_).size_bytes();
@@ -272,7 +273,7 @@ class repairer {
     if (::fchmod(copy.descriptor(), facts_.mode) != 0) {
       return fail(errc::system, "%s: mode %o: %s", name.c_str(), facts_.mode, std::strerror(errno));
     }
-    // Who else could use the pool can use its successor.
+    // The new file gets owner and mode of the old one.
     struct ::stat was{};
     if (request_.in_place && ::fstat(file_.descriptor(), &was) == 0 &&
         (was.st_uid != ::geteuid() || was.st_gid != ::getegid()) &&
@@ -282,10 +283,10 @@ class repairer {
     return copy.sync_all();
   }
 
-  // Whatever could be read before can be read in the copy.
+  // Checks that all that could be read before can be read in the copy.
   status compare(const std::string& name, const readable_entries& before) {
     if (report_.notes.empty()) return {};
-    // A damaged log may hide the newest value of an entry, and what is proved of it bring that back.
+    // A damaged log may hide the newest value of an entry, and its proved entries may bring that back.
     const auto lost = first_lost(before, name, !engine_of(sb_.engine).is_its_log());
     if (!lost) return {};
     is_worse_ = true;
@@ -299,7 +300,7 @@ class repairer {
     auto copy = name.begin(to.c_str(), 0600, platform::pending_name::kind::named);
     if (!copy) return copy.error();
     if (status s = write_copy(name.temporary(), *copy); !s) return s;
-    // The check reads it, and nobody takes it for something left behind.
+    // The check reads it, and the lock tells others that it is in use.
     if (status s = copy->lock_shared(); !s) return s;
     if (status s = check(name.temporary()); !s) return s;
     if (status s = mend_stores_of(name.temporary(), *copy, before); !s) return s;
@@ -324,7 +325,7 @@ class repairer {
       has_names = has_names || (is_of_directory(n) && n.how == mending::mended);
       report_.notes.push_back(std::move(n));
     });
-    // What was not to be found by its place has been found by its names.
+    // A directory that could not be found by its place has been found by its names.
     if (has_names) std::erase_if(report_.notes, is_lost_directory);
     if (status s = copy.lock_shared(); !s) return s;
     if (mended) mended = copy.sync_all();
@@ -345,7 +346,7 @@ class repairer {
     return write_copy(name, copy);
   }
 
-  // What is damaged in a key-value store is told by store and key.
+  // Damage in a key-value store is told by store and key.
   status check(const std::string& name, bool anew = false) {
     const auto add = [](std::uint64_t at, const char* finding, void* to) {
       constexpr std::size_t most = 20;

@@ -1,4 +1,4 @@
-// The part of repair_image that mends the names of a pool: what its anchors lead to.
+// The part of repair_image that mends the pool's anchors, and the objects that they name.
 #include <algorithm>
 #include <bit>
 #include <cstdio>
@@ -107,7 +107,7 @@ void repair_image::mend_anchor_word(anchor_word which) {
   if (which == anchor_word::regions) {
     if (const std::uint64_t found = directory_of_regions(base_, g_); found != 0) held.push_back(found);
   }
-  // Candidates that name what they should, those that hold before those that were corrected, each once.
+  // Candidates that name the right kind of object, those that hold before corrected ones, each once.
   std::vector<std::uint64_t> places;
   for (const auto* from : {&held, &corrected}) {
     if (!places.empty()) break;
@@ -121,7 +121,7 @@ void repair_image::mend_anchor_word(anchor_word which) {
   if (names_one && places == std::vector<std::uint64_t>{0}) places.clear();
   const bool set_once = which != anchor_word::root && which != anchor_word::types && which != anchor_word::stores &&
                         which != anchor_word::references;
-  // A word of zeros holds, and is what a device leaves that has lost one.
+  // A word of zeros holds, and is left by a device that has lost the word.
   const bool one_is_zero = places.size() == 2 && std::find(places.begin(), places.end(), 0U) != places.end();
   if (one_is_zero) std::erase(places, std::uint64_t{0});
   if (one_is_zero && !set_once && which != anchor_word::stores) {
@@ -129,7 +129,7 @@ void repair_image::mend_anchor_word(anchor_word which) {
          text_of("the %s: one copy of its place names it, the other none", name_of(which)));
   }
   if (places.empty() && which == anchor_word::types) {
-    // Nothing of what an object is depends on it.
+    // No object depends on the type map.
     std::uint64_t map = 0;
     for (const std::uint64_t place : held) map = place;
     drop_type_map(map, last_message());
@@ -157,8 +157,8 @@ void repair_image::mend_anchor_word(anchor_word which) {
   }
 }
 
-// Calls visit(place) for each object that says that it is the header of a key-value store of the pool's own: those in
-// object stores are named by these.
+// Calls visit(place) for each object with the header of a key-value store of the pool's own; object stores name those
+// in them.
 template <class Visit>
 void repair_image::each_store_header(Visit&& visit) const {
   (void)for_each_object(base_, g_, [&](std::uint64_t at, std::uint64_t, layout::object_layout l) {
@@ -196,7 +196,7 @@ chunk_mending repair_image::mending_of_chunks() {
           [this](std::uint64_t page, const layout::page_entry& e) { return enter_pages(page, e); }};
 }
 
-// An entry of the page map that is zero holds, and says that nothing is there.
+// Enters the directory again: a zero entry of the page map holds, and says that nothing is there.
 void repair_image::enter_directory_again(const std::vector<std::uint64_t>& held,
                                          const std::vector<std::uint64_t>& corrected) {
   constexpr std::uint64_t bytes = sizeof(lockfree::layout::directory);
@@ -215,7 +215,7 @@ void repair_image::enter_directory_again(const std::vector<std::uint64_t>& held,
   }
 }
 
-// Of what is known by itself as well: a copy of its place has named one, or may have, or both are zero.
+// Looks for a directory that proves itself: a copy of its place has named one, or may have, or both are zero.
 void repair_image::look_for_directory(anchor_word which, bool was_named, bool may_be,
                                       std::vector<std::uint64_t>& places) {
   const bool is_lost = was_named || may_be;
@@ -255,14 +255,14 @@ void repair_image::look_for_directory(anchor_word which, bool was_named, bool ma
   } else if (is_lost && found.empty() && names_nothing && which != anchor_word::log_heap) {
     places = {0};
     if (!was_named && !has_named(which)) return;
-    // What it named is found without it, and named anew.  With an object others may be lost.
+    // The object that it named is found without it, and named anew.  If an object is lost, others may be lost with it.
     const bool is_object = was_named && which == anchor_word::stores;
     note(mending::lost, anchor_word_at(g_, 0, which),
          std::string{name_of_directory(which)} +
              (is_object ? ": the object that its place names is lost" : nothing_of_it));
   }
 }
-// Something is there that a directory has named.
+// Whether there is anything that a directory has named.
 bool repair_image::has_named(anchor_word which) const {
   bool found = false;
   if (which == anchor_word::stores) {

@@ -132,7 +132,7 @@ void repair_image::note(mending how, std::uint64_t offset, std::string what) {
 
 repair_image::objects repair_image::intact_objects() const {
   objects found;
-  // Damaged entries and extents are passed over: what they lead to is not intact.
+  // Damaged entries and extents are passed over: their objects are not intact.
   (void)for_each_object(base_, g_, [&](std::uint64_t at, std::uint64_t, layout::object_layout l) {
     layout::object_header h;
     std::memcpy(&h, base_ + at, sizeof h);
@@ -173,8 +173,8 @@ void repair_image::settle_logs() {
            text_of("%lu runs of logs that nothing leads to: freed", r.freed_log_runs));
     }
   }
-  // What the transactions of a dead owner began or had committed is as the next open would leave it: objects that were
-  // there before the replay need not be there after it.
+  // Transactions of a dead owner are completed or rolled back as by the next open: objects that existed before the
+  // replay need not exist after it.
   if (!clean) {
     replay(report_.rolled_back);
     before_ = intact_objects();
@@ -188,7 +188,7 @@ void repair_image::replay(std::uint64_t& rolled_back) {
   if (!looked_at(s)) refuse(last_message());
 }
 
-// A word of noise is one bit from another in a quarter of all cases: what comes out must fit the commit records, too.
+// A word of noise can be corrected by one bit in a quarter of all cases: the result must fit the commit records, too.
 void repair_image::correct_retired(unsigned index) {
   const std::uint64_t key = tx::pool_key(sb_.uuid);
   const std::uint64_t at = g_.log_offset + index * g_.lane_bytes;
@@ -233,7 +233,7 @@ void repair_image::settle_lanes(bool clean) {
            text_of("log of lane %u: begun anew; the pool had been closed, nothing in it counted", i));
       continue;
     }
-    // It may be the page map that its targets are not found in.
+    // Perhaps the page map is damaged, so that its targets are not found.
     if (!pages_tried) {
       pages_tried = true;
       mend_pages();
@@ -245,7 +245,7 @@ void repair_image::settle_lanes(bool clean) {
   }
 }
 
-// At rest, with a generation that nothing in an old segment can be of.
+// Makes a lane that is at rest, with a generation that no record in an old segment can have.
 void repair_image::begin_anew(unsigned index) {
   constexpr std::uint64_t beyond_all = std::uint64_t{1} << 48;
   const std::uint64_t key = tx::pool_key(sb_.uuid);
@@ -271,8 +271,8 @@ void repair_image::begin_anew(unsigned index) {
   std::memcpy(base_ + at, &word, sizeof word);
 }
 
-// Of a lane that recovery refuses: commit records that hold are made again, the records of a transaction that had not
-// committed are put back as far as they hold.
+// For a lane that recovery refuses: applies commit records that hold, and puts records of a transaction that had not
+// committed back as far as they hold.
 void repair_image::salvage_lane(unsigned index, const std::string& fault) {
   const tx::pool_targets targets{base_, g_};
   const std::uint64_t key = tx::pool_key(sb_.uuid);
@@ -432,8 +432,8 @@ void repair_image::mend_pages() {
   });
 }
 
-// A word of an extent or an entry of the page map that is zero holds, and says that nothing is there.  Of key-value
-// stores it is known what is: their links lead there, and headers of objects say that they are theirs.
+// A zero word of an extent, or a zero entry of the page map, holds, and says that nothing is there.  Objects of
+// key-value stores are known otherwise: links lead there, and their headers say that they are stores'.
 void repair_image::allocate_what_stores_reach() {
   std::uint64_t directory = 0;
   std::uint64_t made = 0;
@@ -470,7 +470,7 @@ void repair_image::allocate_what_stores_reach() {
   tell();
 }
 
-// The object whose header lies before `place`, and not before `first`; 0: none that can be told.
+// The object whose header lies before `place`, and not before `first`; 0: none is known.
 std::uint64_t repair_image::header_before(std::uint64_t place, std::uint64_t first) const {
   constexpr std::uint64_t step = layout::fine_slot_bytes;
   for (std::uint64_t at = round_down(place, step) - step; at >= first; at -= step) {
@@ -484,7 +484,7 @@ std::uint64_t repair_image::header_before(std::uint64_t place, std::uint64_t fir
   return 0;
 }
 
-// False: nothing says what is there, or something else is.
+// False: nothing tells of an object there, or something else is there.
 bool repair_image::allocate_again(std::uint64_t place) {
   if (!g_.in_data(place, 1)) return false;
   constexpr auto typed = layout::object_layout::typed;
@@ -503,7 +503,7 @@ bool repair_image::allocate_again(std::uint64_t place) {
     const layout::page_entry e = pages.entry_of(first);
     const bool is_there = e.kind == kind && layout::transactional(e) && e.layout == typed;
     if (!is_there && !enter_pages(first, {static_cast<std::uint32_t>(count), 0, kind, typed, {}})) continue;
-    // An entry may be all that was missing.
+    // Perhaps only the entry was missing.
     if (object_in_image(base_, g_, place).bytes != 0 || allocate_in_extent(extent, kind, at)) return true;
   }
   const std::uint64_t at = g_.page_offset(page);
@@ -535,7 +535,7 @@ bool repair_image::allocate_in_extent(std::uint64_t extent, layout::page_kind ki
   base_[extent + s.lengths_at + slot] = std::byte{layout::length_byte(static_cast<unsigned>(slots))};
   return true;
 }
-// Of pages that are free.
+// Enters pages that are free.
 bool repair_image::enter_pages(std::uint64_t page, const layout::page_entry& e) {
   for (std::uint64_t p = page; p < page + e.length_pages; ++p) {
     if (word_at(base_, g_.entry_offset(p)) != 0) return false;
@@ -566,7 +566,7 @@ void repair_image::free_unnamed() {
     if (l != layout::object_layout::typed && at != named) others.push_back(at);
     return true;
   });
-  // The name may be what is damaged: then the only map there is, if it is one, is the one.
+  // Perhaps the name is damaged: then the only map that exists is taken, if it is one.
   if (named == 0 && others.size() == 1 && can_name(anchor_word::types, others.front())) return;
   for (const std::uint64_t at : others) {
     const std::uint64_t entry = g_.entry_offset(g_.page_of(at));
@@ -598,7 +598,7 @@ void repair_image::mend_structures() {
     }
   });
   if (!looked_at(checked)) return refuse(last_message());
-  // A chain that is broken leads to nothing after the break.
+  // A broken chain leads to nothing after the break.
   if (!other.empty()) return refuse(other);
   const tx::pool_targets pages{base_, g_};
   for (const std::uint64_t at : leaked) {

@@ -16,10 +16,10 @@
 
 namespace nvm::care {
 
-// How the note of a directory that is lost ends.
+// End of the note about a directory that is lost.
 inline constexpr const char* nothing_of_it = ": nothing of it can be found";
 
-// Of a damaged log: whether entries of blocks whose contents do not hold count.
+// Whether entries of blocks count whose contents do not hold, in a damaged log.
 enum class salvaging : std::uint8_t { all, none };
 
 class repair_image {
@@ -28,7 +28,7 @@ class repair_image {
   repair_image(std::byte* base, const layout::superblock& sb, repair_report& report, salvaging how) noexcept
       : base_{base}, sb_{sb}, g_{geometry_of(sb)}, report_{report}, how_{how} {}
 
-  // Everything but what is about superblocks and the log of ssd.  errc::corrupt: report.refusals.
+  // Repairs everything except superblocks and the log of ssd.  errc::corrupt: report.refusals.
   [[nodiscard]] status run();
 
  private:
@@ -38,7 +38,7 @@ class repair_image {
   };
   using objects = std::map<std::uint64_t, object_found>;  // by offset of the header
 
-  // A step refuses by adding to report_.refusals; none is taken after one that has.
+  // A step refuses by adding to report_.refusals; no step is taken after that.
   enum class in_pools : std::uint8_t { all, with_heap, with_log };
   struct step {
     const char* name;
@@ -55,7 +55,7 @@ class repair_image {
   void refuse(std::string why) { report_.refusals.push_back(std::move(why)); }
   void count_aligned();
   void compare_objects();
-  // Of objects with headers that hold, wherever metadata leads to them.
+  // Objects with headers that hold, if metadata leads to them.
   [[nodiscard]] objects intact_objects() const;
 
   // Logs.
@@ -104,7 +104,7 @@ class repair_image {
   repair_report& report_;
   const salvaging how_;
   objects before_;
-  std::set<std::uint64_t> guessed_words_;  // allocation words of nodes, of which all places may be there
+  std::set<std::uint64_t> guessed_words_;  // allocation words of nodes that claim all places
 };
 
 }  // namespace nvm::care

@@ -1,5 +1,5 @@
-// Salvage of a key-value store from a pool file that nobody has open: the image that a check looks at, read as far as
-// it can be.
+// Salvage of a key-value store from a pool file that no process has open: reads the image that a check looks at, as far
+// as possible.
 #include <cstddef>
 #include <cstdio>
 #include <new>
@@ -118,7 +118,7 @@ status salvage_in_place(pool_file& file, std::string_view home, std::string_view
   keyed::read_from_image bytes{base, g};
   const keyed::object_source from{bytes,
                                   [&](const keyed::object_source::visitor& visit) {
-                                    // Damaged extents are passed over: what else there is shall be read.
+                                    // Damaged extents are passed over, so that the rest is read.
                                     (void)for_each_object(
                                         base, g, [&](std::uint64_t at, std::uint64_t room, layout::object_layout l) {
                                           layout::object_header header{};
@@ -135,7 +135,7 @@ status salvage_in_place(pool_file& file, std::string_view home, std::string_view
   return keyed::salvage(from, lies->directory, store, report);
 }
 
-// Of a copy that nobody has accepted nothing says that its parts are of one moment.
+// In a copy that was not accepted, the parts may be of different moments.
 status tell_of_copy(platform::file& file, salvage_call& call) {
   layout::owner_record owner;
   if (status s = file.read(layout::owner_sector, &owner, sizeof owner); !s) return s;

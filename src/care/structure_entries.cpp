@@ -1,11 +1,11 @@
-// The part of structure_reader that says what is an entry.
+// The part of structure_reader that decides which nodes are entries.
 //
-// What links lead to is one, unless it bears the mark of what is removed.  What they do not lead to, but is allocated,
-// holds its sum and bears no such mark, was linked: the mark is durable before a node is unlinked, and what was never
-// linked is wiped.  Where threads of a dead process may have been about to link it (active areas) that is not enough.
-// There a node of a chain was linked when another such node leads to it, or when it alone leads to what follows: what
-// is about to be linked leads to something that its predecessor leads to as well.  A leaf of a tree was linked when the
-// way down to its key ends in damage, and not at a leaf that may be there.
+// A node that links lead to is one, unless it bears the mark of removed nodes.  A node that no link leads to was linked
+// if it is allocated, holds its sum and bears no such mark: the mark is durable before a node is unlinked, and nodes
+// that were never linked are wiped.  Where threads of a dead process may have been about to link it (active areas) that
+// is not enough.  There a node of a chain was linked if another such node leads to it, or if it alone leads to the next
+// one: a node that is about to be linked leads to the same node as its predecessor.  A leaf of a tree was linked when
+// the way down to its key ends in damage, and not at a leaf that may be there.
 //
 // Of several nodes of one key the one that a look-up finds is the entry; where none is found, one that links lead to;
 // of nodes with volatile links the newer.
@@ -26,7 +26,7 @@ bool structure_reader::is_candidate(const item& i) const noexcept {
   return i.head != 0 && !i.gone && !i.is_branch && (i.linked || i.allocated);
 }
 
-// Whether the link leads where one of this structure may lead.
+// Whether the link leads to a place where a link of this structure may lead.
 bool structure_reader::can_lead(std::uint64_t word) const noexcept {
   const std::uint64_t target = offset_of(word);
   if (target == 0) return true;
@@ -36,12 +36,12 @@ bool structure_reader::can_lead(std::uint64_t word) const noexcept {
   const std::uint64_t start = format_.start_of(target);
   if (!format_.has_skip_levels() && target != start) return false;
   if (by_start_.contains(start)) return true;
-  // The link of a removed node stays as it was: pages in which nothing is left may be somebody else's by now.
+  // The link of a removed node stays as it was: empty pages may have another owner by now.
   const auto p = pages_.owned_at(target);
   return start % line_bytes == 0 && (!p || p->owner != about_.owner);
 }
 
-// The mark is part of a link.  Where that leads nowhere it says nothing, unless threads were at work there.
+// The mark is part of a link.  If that leads nowhere, the mark means nothing, unless threads were at work there.
 void structure_reader::judge_mark(item& i) noexcept {
   if (!format_.is_tree()) {
     const std::uint64_t w = format_.next(i.head);
@@ -58,7 +58,7 @@ void structure_reader::judge_mark(item& i) noexcept {
   }
 }
 
-// What links lead to is read as far as it reaches, whatever its extent says of its place.
+// A node that links lead to is read as far as it reaches, even if its extent has no place there.
 void structure_reader::judge_room(item& i) const noexcept {
   if (!i.linked || i.is_branch || !format_.with_sums || format_.fits(i.head, room_after(i))) return;
   if (format_.fits(i.head, end_ - i.head) && format_.sum_holds(i.head)) i.room = end_ - i.start;
@@ -84,7 +84,7 @@ bool structure_reader::looks_empty(const item& i) const noexcept {
 
 // ---- whether it was linked ----
 
-// By roots and cells, by what is linked, by what might have been.
+// Counts leads from roots and cells, from linked nodes, from nodes that may have been linked.
 void structure_reader::count_leads() {
   if (are_leads_counted_) return;
   are_leads_counted_ = true;
@@ -139,8 +139,8 @@ bool structure_reader::is_entry(const item& i) {
   return i.linked || (!looks_empty(i) && was_linked(i));
 }
 
-// Of such nodes it can be told that no crash has left them so.  A single one where threads may have been at work says
-// nothing: its wipe may not have been durable.
+// Whether no crash can have left the node so.  A single one where threads may have been at work proves nothing: its
+// wipe may not have been durable.
 bool structure_reader::is_cut_off(const item& i) {
   if (i.linked || !is_candidate(i) || !i.holds || looks_empty(i)) return false;
   if (!i.fresh) return true;
@@ -155,7 +155,7 @@ bool structure_reader::is_cut_off(const item& i) {
 
 // ---- volatile links ----
 
-// The replacement that a crash came into the middle of; nullptr: neither replaces the other.
+// The newer node of a replacement that a crash has cut; nullptr: neither replaces the other.
 const structure_reader::candidate* structure_reader::newer(const candidate& a, const candidate& b) const noexcept {
   const unsigned one = seal::version_of(format_.seal(a.of->head));
   const unsigned other = seal::version_of(format_.seal(b.of->head));
@@ -168,12 +168,12 @@ void structure_reader::list_sealed() {
     if (i.holds) sealed_.emplace(format_.order(i.head), format_.seal(i.head));
   }
 }
-// A seal covers its place, and no two places have nodes with the same: what lies here was copied.
+// A seal covers its place, and no two places have nodes with the same seal: this node was copied.
 bool structure_reader::is_copy(const item& i) const {
   return !i.holds && sealed_.contains({format_.order(i.head), format_.seal(i.head)});
 }
 
-// What opening the structure stumbles over, and what the check finds in what it opens.
+// Looks for damage that makes an open fail, or that the check finds after it.
 void structure_reader::look_for_twins() {
   list_sealed();
   const auto copy = std::find_if(items_.begin(), items_.end(), [&](const item& i) { return is_copy(i); });
@@ -203,8 +203,8 @@ void structure_reader::look_for_twins() {
   }
 }
 
-// Of a node whose seal says that it is there.  Where the seal does not hold, a crash may have mixed two lives of the
-// place, unless the pool was closed.
+// Whether a node whose seal says `live` is an entry.  If the seal does not hold, a crash may have mixed two lives of
+// the place, unless the pool was closed.
 bool structure_reader::is_sealed_entry(item& i) const noexcept {
   if (i.holds) return format_.order_holds(i.head);
   const bool nothing_proves =
@@ -254,11 +254,12 @@ const structure_reader::candidate& structure_reader::found_of(std::span<const ca
   if (!is_sure) it = std::find_if(same.begin(), same.end(), is_linked);
   return it == same.end() ? same.front() : *it;
 }
-// Nobody was at work in its place, and that is allocated.
+// Whether its place is allocated, and no thread was at work there.
 bool structure_reader::had_entry(const item& i) const noexcept {
   return !format_.is_sealed && i.allocated && !i.fresh && !i.is_guessed;
 }
-// No structure has two nodes of a key, but for a moment: where nobody was at work another entry was in their places.
+// A structure has two nodes of a key for a moment only: where no thread was at work, another entry was in one of their
+// places.
 void structure_reader::count_overwritten(std::span<const candidate> same, const candidate& kept,
                                          structure_contents& out) const {
   for (const candidate& c : same) {
@@ -268,7 +269,7 @@ void structure_reader::count_overwritten(std::span<const candidate> same, const 
     } else if (c.of->is_guessed) {
       ++out.uncertain;
     } else if (!format_.is_tree() && (c.of->linked || had_entry(*c.of))) {
-      ++out.unreadable;  // of a tree count_of_tree() misses them
+      ++out.unreadable;  // in a tree count_of_tree() misses them
     }
   }
 }
@@ -288,7 +289,7 @@ void structure_reader::choose(std::span<const candidate> same, structure_content
   }
 }
 
-// Something that was linked leads there.
+// Whether a node that was linked leads there.
 bool structure_reader::is_missed(const item& i) {
   count_leads();
   return i.head != 0 && !format_.is_tree() && leads_to(i.head) != 0;
@@ -331,7 +332,7 @@ void structure_reader::count_of_tree(structure_contents& out) const {
   out.unreadable += leaves > others ? leaves - others : 0;
 }
 
-// Counts entries that have left no trace: their places are zero, or hold something else.
+// Counts entries without a trace: their places are zero, or hold something else.
 void structure_reader::count_missing(std::uint64_t had, structure_contents& out) {
   std::uint64_t known = out.entries.size() + out.unreadable + out.uncertain;
   for (const structure_contents::fault& f : out.faults) known += f.how == mending::lost ? 1 : 0;
@@ -340,7 +341,7 @@ void structure_reader::count_missing(std::uint64_t had, structure_contents& out)
 
 structure_contents structure_reader::contents() {
   structure_contents out;
-  // Without its seed a hash of words says no key, and nothing says which node of several levels is one.
+  // Without its seed a hash of words gives no key, and nodes of several levels cannot be recognised.
   const bool needs_seed = !format_.of_bytes && format_.is_sealed && format_.kind != lockfree::layout::kind::list;
   out.is_unknown = format_.kind == lockfree::layout::kind::none || (needs_seed && !format_.is_seed_known);
   if (out.is_unknown) return out;
@@ -352,7 +353,7 @@ structure_contents structure_reader::contents() {
     } else if (format_.is_sealed && is_copy(i)) {
       ++out.uncertain;
     } else if (format_.is_sealed) {
-      // A node of several levels may begin at several places, and all but one of them say nothing.
+      // A node of several levels may begin at several places, of which only one counts.
       if (active_.is_at_rest && !format_.has_skip_levels()) others.push_back(&i);
     } else if (is_marked_in_vain(i) || (active_.is_at_rest && i.gone && !i.linked && had_entry(i))) {
       others.push_back(&i);

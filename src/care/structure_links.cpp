@@ -28,8 +28,7 @@ std::size_t structure_reader::item_at(std::uint64_t start, std::uint64_t head, b
   items_.push_back(i);
   return items_.size() - 1;
 }
-// Where the page map has forgotten whose the pages are, or an extent of what size its nodes are, a node has to prove
-// itself.
+// If the page map has lost the owner of the pages, or an extent the size of its nodes, a node has to prove itself.
 bool structure_reader::can_be_foreign(const item& i, bool is_branch) const {
   if (!format_.with_sums) return false;
   const auto pages = pages_.owned_at(i.start);
@@ -122,7 +121,7 @@ void structure_reader::follow_cells() {
   });
 }
 
-// Of a list of all levels: each from its beginning, then the bottom from where higher ones lead.
+// Follows all levels of a skip list: each from its beginning, then the bottom from where higher ones lead.
 void structure_reader::follow_levels() {
   const std::uint64_t first = about_.root + offsetof(lockfree::skip_root, first);
   for (unsigned i = 0; i < lockfree::skip_levels; ++i) follow_level(first - i * 8, i, 0);
@@ -181,7 +180,7 @@ void structure_reader::arrive_in_tree(const edge& e, std::vector<edge>& edges) {
   edges.push_back({head - node_format::before_branch, head, e.high});
   edges.push_back({head, e.low, head});
 }
-// As the check has it; searches go wrong without it.
+// A fault as the check finds it, with which searches go wrong.
 const char* structure_reader::fault_in_tree(const item& i, const edge& e) const {
   if (!format_.fits_in(i.head, room_after(i))) return "a node reaches out of the pool";
   if (!format_.order_holds(i.head)) return "the order of a node is not that of its key";

@@ -1,5 +1,5 @@
-// Nodes of a lock-free structure in an image that may be damaged: where their parts are, and what of them holds.
-// Offsets are taken for nothing: whoever calls has seen to it that a head and `room` bytes after it are in the pool.
+// Nodes of a lock-free structure in an image that may be damaged: where their parts are, and which of them hold.
+// Offsets are not checked: the caller knows that a head and `room` bytes after it are in the pool.
 #pragma once
 
 #include <cstdint>
@@ -15,13 +15,13 @@
 
 namespace nvm::care {
 
-// As the directory has it, or what is left of that.
+// A structure by its entry in the directory, or by the rest of that.
 struct described_structure {
   std::string name;
-  lockfree::layout::kind kind = lockfree::layout::kind::none;  // none: nothing says what it was
+  lockfree::layout::kind kind = lockfree::layout::kind::none;  // none: unknown
   std::uint16_t owner = 0;
-  std::uint64_t root = 0;     // 0: nothing says where it was
-  bool is_root_owned = true;  // false: the page map says that nothing is there
+  std::uint64_t root = 0;     // 0: unknown
+  bool is_root_owned = true;  // false: the page map calls its pages free
   std::uint64_t flags = 0;
   std::uint64_t place = 0;             // of its entry
   std::optional<std::uint64_t> had{};  // entries when the pool was closed, if they were counted
@@ -72,7 +72,7 @@ class node_format {
   [[nodiscard]] bool has_skip_levels() const noexcept { return kind == lockfree::layout::kind::skip_list; }
   [[nodiscard]] bool is_tree() const noexcept { return kind == lockfree::layout::kind::tree; }
 
-  // Where the head of what lies in a place is, as that says itself; 0: it says nothing.
+  // Head of the node in a place, by its own height; 0: it has none.
   [[nodiscard]] std::uint64_t head_in(std::uint64_t start) const noexcept {
     if (!has_skip_levels()) return start;
     const std::uint64_t height = word(start);
@@ -91,18 +91,18 @@ class node_format {
   }
 
   [[nodiscard]] std::uint64_t node_bytes() const noexcept;
-  // All that the node says it consists of lies in its room.
+  // Whether the node, by its own sizes, fits its room.
   [[nodiscard]] bool fits(std::uint64_t head, std::uint64_t room) const noexcept;
   // The same without its sum.
   [[nodiscard]] bool fits_in(std::uint64_t head, std::uint64_t room) const noexcept;
-  // From the head to its end, of one that fits.
+  // Bytes from the head to the end of a node that fits.
   [[nodiscard]] std::uint64_t bytes_of(std::uint64_t head) const noexcept;
-  // Of one that fits.
+  // Whether the sum of a node that fits holds.
   [[nodiscard]] bool sum_holds(std::uint64_t head) const noexcept;
   [[nodiscard]] bool seal_holds(std::uint64_t head, std::uint64_t with_seed) const noexcept;
-  // What a node of bytes has besides a seal, wherever it is.
+  // Whether the sum that a node of bytes has besides its seal holds.
   [[nodiscard]] bool own_sum_holds(std::uint64_t head, std::uint64_t room) const noexcept;
-  // The order is that of its key, as far as the seed is known.
+  // Whether the order is that of its key, as far as the seed is known.
   [[nodiscard]] bool order_holds(std::uint64_t head) const noexcept;
   [[nodiscard]] std::uint64_t order_of(const std::string& key) const noexcept;
   [[nodiscard]] std::string key(std::uint64_t head) const;
@@ -117,7 +117,7 @@ class node_format {
     std::uint64_t key, value;
   };
   [[nodiscard]] sizes sizes_of(std::uint64_t head) const noexcept;
-  // Of words with volatile links the seal is the sum.
+  // Bytes of a sum; words with volatile links have the seal instead.
   [[nodiscard]] std::uint64_t sum_bytes() const noexcept {
     return with_sums && (of_bytes || !is_sealed) ? lockfree::node_sum_bytes : 0;
   }

@@ -1,5 +1,5 @@
-// Order.  The root; the places that the page map and the extents give the structure; what its links lead to
-// (structure_links.cpp); what each place holds; which of that is an entry (structure_entries.cpp).
+// Order.  The root; the places that the page map and the extents give the structure; following its links
+// (structure_links.cpp); the node in each place; which of these are entries (structure_entries.cpp).
 #include "care/structure_reader.hpp"
 
 #include <algorithm>
@@ -99,7 +99,7 @@ const char* structure_reader::fault_of_hash_root() const {
   using shape = lockfree::word_hash_table<lockfree::volatile_memory>;
   return shape::root_fault(pages_, base_, about_.root, about_.owner);
 }
-// Those that can be relied on, whatever the others are.
+// Looks for arrays that can be relied on.
 void structure_reader::look_at_arrays(const lockfree::hash_root& r) {
   const std::uint64_t bits_at = about_.root + offsetof(lockfree::hash_root, bits);
   const std::uint64_t bits = r.bits & checked_mask;
@@ -114,14 +114,14 @@ void structure_reader::look_at_arrays(const lockfree::hash_root& r) {
     const auto run = pages_.owned_at(offset);
     const bool is_its = run && run->offset == offset && run->owner == about_.owner &&
                         run->kind == layout::page_kind::run && run->bytes >= bytes;
-    // Of pages that the page map has forgotten.
+    // Perhaps in pages that the page map has lost.
     const bool may_be = !run && in_pool(offset, bytes) && is_free(offset) && is_free(offset + bytes - 8);
     if (is_its || may_be) arrays_.back() = offset;
     if (has_root_) all_bits_ = bits_ + g;
   }
 }
 
-// ---- the seed, without which no seal holds and no hash says its key ----
+// ---- the seed, without which no seal holds and no hash gives its key ----
 
 bool structure_reader::proves(std::uint64_t seed) const noexcept {
   if (!format_.is_sealed && stored_sum_ != 0 && stored_sum_ == lockfree::seed_sum_of(seed, about_.root)) return true;
@@ -194,7 +194,7 @@ void structure_reader::list_extent(std::uint64_t extent, bool is_stray) {
   }
 }
 
-// Of nodes that prove themselves.  An extent that some structure has is its own.
+// Lists strays among nodes that prove themselves.  An extent with an owner belongs to that.
 void structure_reader::list_strays() {
   if (!format_.is_seed_known) return;
   const std::uint64_t end = round_down(pages_.size_pages(), layout::coarse_extent_pages);
@@ -222,7 +222,7 @@ void structure_reader::add_place(std::uint64_t start, std::uint64_t room, bool a
   by_start_.emplace(start, items_.size());
   items_.push_back(i);
 }
-// The node in so many bytes whose seal says that it is there.  `holds`: that is all that is known so far.
+// Adds the node in so many bytes whose seal says `live`.
 void structure_reader::add_live(std::uint64_t start, std::uint64_t room) {
   const auto add = [&](std::uint64_t inside) {
     if (room <= inside || room - inside < format_.node_bytes()) return;

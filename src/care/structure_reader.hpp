@@ -1,5 +1,5 @@
-// What can be read of one lock-free structure in a damaged image: what its links lead to, and what lies in its places
-// and bears neither the mark of what was removed nor the look of what was never linked.  Changes nothing.
+// The readable part of one lock-free structure in a damaged image: nodes that its links lead to, and nodes in its
+// places that bear neither the mark of removed nodes nor the signs of nodes that were never linked.  Changes nothing.
 //
 // Every byte may be anything.  Each place is visited once for each level that leads there, each look-up takes no more
 // steps than there are places, and all of them together a fixed number of times that.
@@ -20,7 +20,7 @@
 
 namespace nvm::care {
 
-// Where nodes may be that threads of a dead process had not linked yet, as the tables of active areas have it.
+// Places of nodes that threads of a dead process may not have linked yet, by the tables of active areas.
 struct active_places {
   bool anywhere = false;    // a table does not hold
   bool is_at_rest = false;  // the pool was closed, and no table says anything
@@ -29,7 +29,7 @@ struct active_places {
   using areas = std::set<std::pair<std::uint16_t, std::uint64_t>>;  // owner, number
   areas allocating{};
   areas removing{};                   // or allocating
-  std::set<std::uint64_t> guessed{};  // allocation words that say of all places that they are
+  std::set<std::uint64_t> guessed{};  // allocation words that claim all places
   [[nodiscard]] bool may_be_new(std::uint16_t owner, std::uint64_t offset) const {
     return anywhere || allocating.contains({owner, offset >> shift});
   }
@@ -43,7 +43,7 @@ struct structure_contents {
     std::string key, value;
     std::uint64_t mark = 0;
   };
-  // An entry that is lost, or kept though something about it does not hold.
+  // An entry that is lost, or that is kept although something about it does not hold.
   struct fault {
     mending how = mending::lost;
     std::uint64_t place = 0;
@@ -54,9 +54,9 @@ struct structure_contents {
   std::vector<entry> entries{};
   std::vector<fault> faults{};
   std::uint64_t unproved = 0;    // of the entries
-  std::uint64_t unreadable = 0;  // entries that were there and of which not even the key can be read
-  std::uint64_t uncertain = 0;   // places of which nothing says whether an entry was there
-  bool is_unknown = false;       // nothing says what its entries were
+  std::uint64_t unreadable = 0;  // former entries whose key cannot be read either
+  std::uint64_t uncertain = 0;   // places that may have had an entry
+  bool is_unknown = false;       // the kind of its entries is unknown
 };
 
 class structure_reader {
@@ -67,12 +67,12 @@ class structure_reader {
 
   // May throw std::bad_alloc, as all others.
   void read();
-  // Something is there that no crash leaves so, whatever recovery does: the structure has to be made anew.
+  // Whether there is something that neither a crash nor recovery leaves: the structure has to be made anew.
   [[nodiscard]] bool is_broken() const noexcept { return fault_ != nullptr; }
-  // The first of that, and where; nullptr: nothing.
+  // The first such fault, and its place; nullptr: none.
   [[nodiscard]] const char* fault() const noexcept { return fault_; }
   [[nodiscard]] std::uint64_t fault_place() const noexcept { return fault_place_; }
-  // Of nodes with volatile links, which prove their place: one that is whole and another one's; 0: there is none.
+  // Place of a whole node that belongs to another place, among nodes with volatile links, which prove theirs; 0: none.
   [[nodiscard]] std::uint64_t copied_place() const noexcept { return copied_place_; }
   [[nodiscard]] structure_contents contents();
 
@@ -80,7 +80,7 @@ class structure_reader {
   struct item {
     std::uint64_t start = 0;
     std::uint64_t room = 0;  // bytes from the start
-    std::uint64_t head = 0;  // 0: what is there says nothing
+    std::uint64_t head = 0;  // 0: there is no head
     bool allocated = false;
     bool fresh = false;    // may not have been linked yet
     bool leaving = false;  // may be about to be unlinked
@@ -89,10 +89,10 @@ class structure_reader {
     bool gone = false;          // removed
     bool is_branch = false;     // of a tree
     bool holds = false;
-    bool is_guessed = false;   // nothing says whether it is allocated
-    bool is_doubtful = false;  // its link says nothing that could be
-    bool is_torn = false;      // its seal says that it is there, and does not hold
-    std::uint32_t walk = 0;    // the last that came by
+    bool is_guessed = false;   // it is unknown whether it is allocated
+    bool is_doubtful = false;  // its link can be none
+    bool is_torn = false;      // its seal says `live`, and does not hold
+    std::uint32_t walk = 0;    // the last walk that came by
   };
   static constexpr std::size_t none = ~std::size_t{0};
   static constexpr std::size_t unlinked_a_thread = 16;  // as the check has it
@@ -124,7 +124,7 @@ class structure_reader {
   void add_live(std::uint64_t start, std::uint64_t room);
   void look_for_twins();
 
-  // What links lead to.
+  // Follows links.
   [[nodiscard]] std::size_t item_at(std::uint64_t start, std::uint64_t head, bool is_branch = false);
   [[nodiscard]] bool is_free(std::uint64_t at) const;
   [[nodiscard]] bool can_be_foreign(const item& i, bool is_branch) const;
@@ -146,7 +146,7 @@ class structure_reader {
   [[nodiscard]] bool order_of_cell(std::uint64_t at, std::uint64_t& order) const noexcept;
   [[nodiscard]] static bool was_put_in(std::uint64_t w) noexcept { return w != 0 && (w & lockfree::frozen) == 0; }
 
-  // What look-ups find; 0: nothing.
+  // The node that look-ups find; 0: none.
   [[nodiscard]] std::uint64_t find(const std::string& key);
   [[nodiscard]] std::uint64_t find_in_chain(std::uint64_t order, const std::string& key);
   [[nodiscard]] std::uint64_t find_in_levels(std::uint64_t order, const std::string& key);
@@ -158,10 +158,10 @@ class structure_reader {
     --steps_left_;
     return true;
   }
-  // A node against a key; what reaches out of the pool is after all of its order.
+  // A node against a key; a node that reaches out of the pool is after all of its order.
   [[nodiscard]] int compare(std::uint64_t head, std::uint64_t order, const std::string& key) const noexcept;
 
-  // What is an entry.
+  // Decides which nodes are entries.
   void judge();
   void judge_mark(item& i) noexcept;
   void judge_room(item& i) const noexcept;

@@ -16,8 +16,8 @@ namespace detail {
 // Times that a reader begins again before it registers.
 inline constexpr unsigned tries_max = 16;
 
-// Calls body(length, written, place) with what belongs together, until nothing changed meanwhile.
-// `counted`: as the paper's readers (region_lock.hpp).
+// Calls body(length, written, place) with values of one moment, until nothing has changed meanwhile.  `counted`: as the
+// paper's readers (region_lock.hpp).
 template <class Body>
 [[nodiscard]] status read_entry(const entry& e, bool counted, std::uint64_t& newest, Body&& body) noexcept {
   auto& lock = const_cast<region_lock&>(e.lock);

@@ -13,7 +13,7 @@ namespace nvm::region {
 // A change of a region.
 struct shape {
   std::uint64_t changed = 0;  // bytes of it
-  std::uint64_t over = 0;     // those of them that the region has already
+  std::uint64_t over = 0;     // changed bytes that the region has already
   std::uint64_t before = 0;   // bytes of the region
   std::uint64_t after = 0;    // written ones, as it will be
   bool in_run = false;
@@ -27,7 +27,7 @@ inline constexpr std::uint64_t checked_max = 512;  // bytes of one record with a
   return 2 * s.over >= s.before ? technique::copy : technique::marked;
 }
 
-// Picoseconds until the call returns, and what is written home later, which delays somebody as well.
+// Picoseconds until the call returns, and for later write-backs home, which delay other calls.
 [[nodiscard]] constexpr std::uint64_t cost_of(technique t, const shape& s, const write_costs& c) noexcept {
   const auto lines = [](std::uint64_t bytes) { return ceil_div(bytes, line_bytes); };
   const std::uint64_t record = lines(sizeof(nvm::layout::redo_record) + 8 + s.changed) * c.copied_line;

@@ -1,9 +1,9 @@
-// What write-back costs on this machine and this medium, measured: by whoever chooses between few fences and few lines.
+// Measured costs of write-back on this machine and this medium, for the choice between few fences and few lines.
 //
 // A fence with one line, one with many, one with as many copied past the caches, each several times: the quickest
 // counts, since nothing makes them too quick.  Half a millisecond where a line takes as long as on the slowest medium.
 //
-/// S, F lines;  | region/E20  nothing depends on it: it is what is measured
+/// S, F lines;  | region/E20  nothing depends on it: it is measured
 #pragma once
 
 #include <algorithm>
@@ -27,7 +27,7 @@ struct write_costs {
 
 inline constexpr std::size_t cost_scratch_bytes = 4096;
 
-// Stores to `scratch`, which is durable memory of cost_scratch_bytes, and nobody's.
+// Stores to `scratch`, which is durable memory of cost_scratch_bytes, and free.
 template <media M>
 [[nodiscard]] write_costs measure_costs(M& m, std::byte* scratch) noexcept {
   constexpr unsigned rounds = 8;

@@ -1,4 +1,5 @@
-// What all sets of regions of a pool share: the directory, the log, the threads and what waits to be given back.
+// The shared part of all sets of regions of a pool: the directory, the log, the threads, and places that wait to be
+// given back.
 //
 /// First set:  S directory, copy of its line, ring heads; F them; | region/E4  whole before anything names them
 ///             S both anchor words; F them;              | region/E5  the pool has regions
@@ -61,23 +62,23 @@ struct set_state {
   unsigned index;  // in the directory
   const bool counts_at_rest;
   const bool saves_at_rest;
-  // It has a tally on media.
+  // Whether it has a tally on media.
   std::atomic<bool> is_counted{false};
-  // Beside the tally: the table that was saved, and holds.  While nobody is at work.
+  // Beside the tally: the saved table, if it holds.  Used while no thread is at work.
   tally::table saved;
-  // The run that `regions` and `where` may look at, 0: none; guarded by domain::giving().
+  // The run that `regions` and `where` may read, 0: none; guarded by domain::giving().
   std::uint64_t saved_run = 0;
-  // Of an image medium: version of the last transaction that has made a region or taken one away.
+  // On an image medium: version of the last transaction that has made a region or taken one away.
   std::atomic<std::uint64_t> newest{0};
 
   // How its changes are logged: by costs that domain::know_costs() has measured, or by the paper's thresholds.
   // release: pairs with decides_by_costs(): they are known.
   void decide_by_costs(bool yes) noexcept { decides_by_costs_.store(yes, std::memory_order_release); }
   [[nodiscard]] bool decides_by_costs() const noexcept { return decides_by_costs_.load(std::memory_order_acquire); }
-  // Its readers are counted, as the paper's; at any time.
+  // Makes it count its readers, as in the paper; at any time.
   void count_readers(bool yes) noexcept { counts_readers_.store(yes, std::memory_order_relaxed); }
   [[nodiscard]] bool counts_readers() const noexcept { return counts_readers_.load(std::memory_order_relaxed); }
-  // Looks in vain after which a writer keeps new readers out: those that register have lost often before.
+  // Looks in vain after which a writer keeps new readers out; readers that register have lost often before.
   [[nodiscard]] unsigned patience() const noexcept { return counts_readers() ? 64 : 0; }
 
  private:
@@ -100,13 +101,13 @@ class counter {
   std::atomic<std::uint64_t> value_{0};
 };
 
-// What a thread has of a domain between its calls.  Threads: its own; it is in one call at a time.
+// State of a thread in a domain between its calls.  Threads: its own; it is in one call at a time.
 template <media M>
 struct thread_state {
   unsigned number = 0;
   unsigned nested = 0;  // in epochs
   log_user log;
-  lsn_t position = 0;  // of what it has done and seen
+  lsn_t position = 0;  // of all that it has done and seen
   std::vector<transaction<M>*> open;
   std::unique_ptr<transaction_room> room;  // of the transaction before, for the next
   std::array<counter, techniques> changes;
@@ -141,11 +142,11 @@ class domain {
   domain(const domain&) = delete;
   domain& operator=(const domain&) = delete;
 
-  // Reads the directory, if there is one, and brings home what its log has.  Sets are opened by open_sets().
-  // errc::corrupt, version, no_memory.
+  // Reads the directory, if there is one, and brings its log home.  Sets are opened by open_sets(). errc::corrupt,
+  // version, no_memory.
   [[nodiscard]] status open() noexcept;
-  // Opens the sets, in `parts` threads.  errc::corrupt, no_memory.  With `tell`, nothing is freed, and what is damaged
-  // is told, by several threads, and passed over.
+  // Opens the sets, in `parts` threads.  errc::corrupt, no_memory.  With `tell`, nothing is freed, and damage is told,
+  // by several threads, and passed over.
   using told = std::function<void(std::uint64_t offset, const char* what)>;
   [[nodiscard]] status open_sets(unsigned parts, const told* tell = nullptr) noexcept;
 
@@ -163,7 +164,7 @@ class domain {
   // The caller lets one thread at a time make and drop sets.  errc::invalid, too_large (there are sets_max), no_space,
   // no_memory.
   [[nodiscard]] result<set*> create(std::string_view name) noexcept;
-  // Nobody uses it.
+  // Drops a set that no thread uses.
   void drop(set& s) noexcept;
   // While it is held no set comes or goes, and no place is given back.
   [[nodiscard]] std::mutex& giving() noexcept { return giving_; }
@@ -202,7 +203,7 @@ class domain {
     thread& thread_;
   };
 
-  // Leaves the thread's epoch for a scope: of what it has found, only what it holds stays valid.
+  // Leaves the thread's epoch for a scope: of the entries that it has found, only those that it holds stay valid.
   class outside {
    public:
     outside(domain& d, thread& t) noexcept : domain_{d}, thread_{t}, nested_{std::exchange(t.nested, 0)} {
@@ -221,7 +222,8 @@ class domain {
     const unsigned nested_;
   };
 
-  // On an image medium others see what is not durable yet: of the region as it is, or, nullptr, that there is none.
+  // On an image medium others see changes that are not durable yet: notes that the thread has seen the region, or
+  // (nullptr) that there is none.
   static void has_seen(thread& t, const set& s, const entry* e) noexcept {
     if constexpr (M::atomic_batches) {
       // acquire: pairs with settle(): before the table shows it.
@@ -230,9 +232,9 @@ class domain {
     }
   }
 
-  // ---- what waits ----
+  // ---- places that wait ----
 
-  // Gives back what nobody needs.  `force`: the log is emptied for that.  Between calls of the thread that calls.
+  // Gives places back that no thread needs.  `force`: the log is emptied for that.  Called between calls of a thread.
   void collect(bool force) noexcept {
     // A set that is dropped gives its pages itself, once.
     const std::lock_guard guard{giving_};
@@ -259,7 +261,7 @@ class domain {
         [](entry* e) { delete e; });
     if (n != 0) pages_.give(std::span{runs.data(), n});
   }
-  // By a thread that is inside, and needs nothing that it has found but what it holds.
+  // Called by a thread that is inside, and needs no entries but those that it holds.
   void reclaim(thread& t) noexcept {
     give_saved_tables();
     withdraw_tails();
@@ -278,7 +280,7 @@ class domain {
     constexpr unsigned often = 16;
     if (++t.in_place % often == 0 && behind_) behind_();
   }
-  // What is stored in place gets into the replicas, where no thread holds the region.
+  // Copies stores in place into the replicas, where no thread holds the region.
   void catch_up() noexcept { catch_up(layout::partner_kind::replica); }
 
   // ---- costs of this machine and medium ----
@@ -291,11 +293,11 @@ class domain {
 
   // ---- pages that truncated regions do not need (tails.hpp) ----
 
-  // Less than a tenth of the pool is free.
+  // Whether less than a tenth of the pool is free.
   [[nodiscard]] bool short_of_pages() const noexcept {
     return pages_.free_pages() < pages_.sizes().capacity_pages / 10;
   }
-  // Comes before whatever changes how many regions or partners the set has.  Of threads that come at once each clears.
+  // Called before a change of the number of regions or partners.  If several threads come at once, each clears.
   void about_to_change(set& s) noexcept {
     // acquire: pairs with the release below: the tally is gone, durably.
     if (!s.is_counted.load(std::memory_order_acquire)) return;
@@ -305,22 +307,22 @@ class domain {
 
   // By a thread that holds the region and is inside.
   void withdraw_tail(set& s, entry& e) noexcept;
-  // Of all regions, if any was cut off since the last time.  By a thread that is inside.
+  // Withdraws the tails of all regions, if any was cut off since the last time.  Called by a thread that is inside.
   void withdraw_tails() noexcept;
   void note_cut() noexcept { cut_.store(true, std::memory_order_relaxed); }
 
-  // Nobody is at work: nothing is left to recover.
+  // Called when no thread is at work: afterwards nothing is left to recover.
   void come_to_rest() noexcept {
     if (!has_log()) return;
     catch_up(layout::partner_kind::replica);
     catch_up(layout::partner_kind::copies);
     log_->come_to_rest();
-    // The second call is for what the first has closed.
+    // The second call is for generations that the first has closed.
     for (int i = 0; i < 2; ++i) collect(true);
     bool any = false;
     for (const auto& s : sets_) {
       if (s == nullptr || !s->counts_at_rest) continue;
-      // What was saved of a set that has not changed is as good.
+      // The saved table of a set that has not changed is as good.
       const bool stands = s->is_counted.load(std::memory_order_relaxed) && s->saved.offset != 0;
       if (!stands) s->saved = save(*s);
       any = any || (!stands && s->saved.offset != 0);
@@ -431,17 +433,17 @@ class domain {
   [[nodiscard]] tally::table write_table(set& s) noexcept;
   // False: headers have to be read.  May throw std::bad_alloc.
   [[nodiscard]] bool take_saved(set& s, unsigned parts);
-  // Whether the tables have what was found; told, if not.  The runs of those that hold are named.
+  // Checks that the tables have the regions that were found; tells if not.  Runs of tables that hold are named.
   void check_saved(unsigned parts, const told& tell, std::vector<std::uint64_t>& named) const;
   [[nodiscard]] const char* check_saved(const set& s, unsigned parts, std::vector<std::uint64_t>& named) const;
-  // All that they have is in volatile memory afterwards, and their pages are free.
+  // Afterwards their contents are in volatile memory, and their pages are free.
   void give_saved_tables() noexcept;
   void give_saved_table(set& s) noexcept;  // giving_ is held
 
-  // Before anything is changed.  errc::corrupt, or told: there are not as many as a tally says.
+  // Before anything is changed.  errc::corrupt, or told: the number differs from the tally.
   [[nodiscard]] status compare_tallies(std::span<const std::unique_ptr<finder>> all, const told* tell) const noexcept;
   [[nodiscard]] bool looks_at_caches() const noexcept { return !M::atomic_batches && !stores_survive(medium_); }
-  // errc::corrupt, or told: pages of a set that no entry has.
+  // errc::corrupt, or told: pages belong to a set without an entry.
   [[nodiscard]] status look_for_sets(const std::vector<std::uint64_t>& unnamed, const told* tell) const noexcept;
   void copy_directory_line() noexcept;
   void write_back_names() noexcept;

@@ -1,11 +1,12 @@
-// The part of a domain that opens what is on media, and makes and drops sets; included by domain.hpp.
+// The part of a domain that opens the directory and the sets on media, and makes and drops sets; included by
+// domain.hpp.
 //
-// Recovery: records that count are replayed in the order of versions (log/redo_recovery.hpp).  Then headers say what
-// there is; a run that none names is free, as are pages of sets that do not exist.  Nothing else has to be repaired, so
-// that a crash meanwhile leaves the same work.
+// Recovery: records that count are replayed in the order of versions (log/redo_recovery.hpp).  Then headers tell which
+// regions there are; a run that none names is free, as are pages of sets that do not exist.  Nothing else has to be
+// repaired, so that a crash meanwhile leaves the same work.
 //
-// Where a process was killed, and not the machine, recovery sees what is in caches still; before it acts on that, or
-// anybody does who sees what it has found, it is written back: both anchor words, the directory with its entries, the
+// If a process was killed, and not the machine, recovery sees words that are only in caches.  Before it, or a thread
+// that sees its results, acts on them, they are written back: both anchor words, the directory with its entries, the
 // page map, zero words too: pages that were given back get another use.        | region/E9  by each part
 // Owners of partners that are zero: the regions that they were of are changed by records.  | region/E19  by each part
 #pragma once
@@ -16,7 +17,7 @@
 
 namespace nvm::region {
 
-// What records may store into.
+// Places into which records may store.
 class record_targets {
  public:
   explicit record_targets(const structure_pages& pages) noexcept : pages_{pages} {}
@@ -118,7 +119,7 @@ status domain<M>::open_log() noexcept try {
 
 // ---- sets ----------------------------------------------------------------------------------------------------------
 
-// What one thread has found of the pages of all sets.
+// One thread's findings about the pages of all sets.
 template <media M>
 class domain<M>::finder {
  public:
@@ -134,7 +135,7 @@ class domain<M>::finder {
     if (was_free_) domain_.medium_.fence(edge{"region/E19"});
   }
 
-  // After all of them have found; the caller fences what is stored.
+  // Called when all finders are done; the caller fences the stores.
   void settle_partners() noexcept {
     for (const seen_partner& p : partners_seen) {
       if (outcome) settle_partner(p);
@@ -167,7 +168,7 @@ class domain<M>::finder {
     }
     const unsigned index = p.owner - layout::first_owner;
     set* const s = p.owner >= layout::first_owner && index < layout::sets_max ? domain_.sets_[index].get() : nullptr;
-    // Of a set whose table was saved all that is known is in it, but partners.
+    // The saved table of a set has all facts, except partners.
     const bool is_known = s != nullptr && s->regions.saved() != nullptr;
     const bool is_extent = p.layout == nvm::layout::object_layout::region;
     if (is_known && !(is_extent && s->where.has_partners_in(p.offset))) return;
@@ -267,7 +268,7 @@ class domain<M>::finder {
   [[nodiscard]] static bool has_room_for(const seen_partner& p, const entry& e) noexcept {
     return e.inside() && e.written.load(std::memory_order_relaxed) <= layout::room_in(p.in_class);
   }
-  // Its region is lost as well, unless it has the sum that the partner says.
+  // Its region is lost as well, unless it has the partner's sum.
   void lost_partner(const seen_partner& p) noexcept {
     damaged(p.at, "a partner fails its check");
     const layout::partner& line = partner_at(domain_.base_, p.at);
@@ -358,7 +359,7 @@ status domain<M>::open_sets(unsigned parts, const told* tell) noexcept try {
   std::erase_if(unnamed, [&](std::uint64_t r) { return std::binary_search(named.begin(), named.end(), r); });
   report_.runs_freed = unnamed.size();
   if (status s = look_for_sets(unnamed, tell); !s) return s;
-  // To a check that tells, they are of headers that are damaged.
+  // To a check that tells, these runs belong to damaged headers.
   if (tell != nullptr) return {};
   pages_.give(unnamed);
   for (unsigned i = 0; exists() && i < layout::sets_max; ++i) {
@@ -378,7 +379,7 @@ status domain<M>::compare_tallies(std::span<const std::unique_ptr<finder>> all, 
       found.regions += f->seen[i].regions;
       found.partners += f->seen[i].partners;
     }
-    // They are those of the table, and nobody has looked.
+    // The numbers are those of the table; headers were not read.
     if (sets_[i]->regions.saved() != nullptr) found.regions = sets_[i]->regions.count();
     const auto compare = [&](std::uint64_t at, std::uint64_t there, const char* of) -> status {
       char what[192];
@@ -392,7 +393,7 @@ status domain<M>::compare_tallies(std::span<const std::unique_ptr<finder>> all, 
       } else if (word_holds(word, word_seed(at))) {
         return {};
       } else {
-        // What it has said, nobody knows.
+        // Its content is lost.
         (void)std::snprintf(what, sizeof what, "set of regions '%s': the number of its %s fails its check",
                             entry_of(i).name, of);
         if (tell == nullptr) return {};
@@ -431,7 +432,7 @@ status domain<M>::look_for_sets(const std::vector<std::uint64_t>& unnamed, const
   return {};
 }
 
-// Flushed, where it is not there already.  What a crash has torn is no copy, and made again by the next open.
+// Flushed, unless it is there already.  A copy that a crash has torn is made again by the next open.
 template <media M>
 void domain<M>::copy_directory_line() noexcept {
   const std::uint64_t run_bytes = round_up(sizeof(layout::directory), pages_.sizes().page_bytes());
@@ -441,7 +442,7 @@ void domain<M>::copy_directory_line() noexcept {
   medium_.flush(copy, layout::directory_line_bytes);
 }
 
-// What recovery sees need not be on the medium.
+// Whether words that recovery sees may be missing on the medium.
 template <media M>
 void domain<M>::write_back_names() noexcept {
   if (!exists() || !looks_at_caches()) return;

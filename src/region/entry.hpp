@@ -1,4 +1,4 @@
-// What is known of an open region in volatile memory: a line for each.
+// Facts of an open region in volatile memory: a line for each.
 #pragma once
 
 #include <atomic>
@@ -10,7 +10,7 @@
 
 namespace nvm::region {
 
-// Changed by the thread that holds `lock`, what readers look at while it is changing.
+// Changed by the thread that holds `lock`; words that readers look at, while it is marked as changing.
 struct alignas(line_bytes) entry {
   region_lock lock;
   std::uint64_t rid = 0;
@@ -19,7 +19,7 @@ struct alignas(line_bytes) entry {
   std::atomic<std::uint64_t> place{0};    // offset of the bytes, 0: it has none
   std::atomic<std::uint64_t> length{0};   // `dropped`: the region is gone
   std::atomic<std::uint64_t> written{0};  // bytes from here on read as zeros
-  // Of the newest record that stored something of the region: its version; on an image medium its LSN.
+  // Version of the newest record that stored something of the region; on an image medium its LSN.
   std::atomic<std::uint64_t> newest{0};
   std::uint64_t capacity : 41 = 0;  // of the place, bytes
   std::uint64_t in_class : 7 = 0;   // of the header's slot
@@ -31,7 +31,7 @@ struct alignas(line_bytes) entry {
   static constexpr std::uint64_t dropped = ~std::uint64_t{0};
 
   [[nodiscard]] bool inside() const noexcept { return in_class != 0; }
-  // Of the bytes of a region that has them after its header.
+  // Offset of the bytes of a region that has them after its header.
   [[nodiscard]] std::uint64_t home() const noexcept { return header + sizeof(layout::header); }
 };
 static_assert(sizeof(entry) == line_bytes);

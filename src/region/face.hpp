@@ -1,4 +1,4 @@
-// What regions are, for whoever calls them through an interface that names no template.
+// Facts about regions, for callers of an interface that names no template.
 #pragma once
 
 #include <array>
@@ -7,8 +7,8 @@
 
 namespace nvm::region {
 
-// How a transaction shall log what it changes of a region (Lewat, section IV): adaptively, or always so.  Where a way
-// is impossible the next better is taken.
+// How a transaction is to log its changes of a region (Lewat, section IV): adaptively, or always in one way.  If that
+// is impossible, the next better way is taken.
 enum class mode : std::uint8_t {
   adaptive = 0,
   replica = 1,   // REWBL: in place, with a replica to go back to; regions of a slot
@@ -19,11 +19,11 @@ enum class mode : std::uint8_t {
 };
 inline constexpr std::uint8_t mode_max = 5;
 
-// By what a region was changed, for statistics.
+// Techniques of changes, for statistics.
 enum class technique : std::uint8_t {
   record,    // a record that a checksum proves (CERL): one fence
   marked,    // a record that a mark proves (REDO): two
-  direct,    // bytes to which nothing has led yet (LOFU, append), then a record of the header
+  direct,    // bytes to which nothing led yet (LOFU, append), then a record of the header
   copy,      // a new place for all bytes (COUL), then a record of the header
   header,    // the header alone: created, dropped, truncated
   replica,   // in place (REWBL), no record: one fence
@@ -31,7 +31,7 @@ enum class technique : std::uint8_t {
 };
 inline constexpr unsigned techniques = 7;
 
-// What a holder of a region's bytes has.
+// A lease as its holder has it.
 struct lease {
   const std::byte* bytes = nullptr;  // never null
   std::uint64_t length = 0;
@@ -55,16 +55,16 @@ struct statistics {
   std::uint64_t replicas_given = 0;  // away, to another region
   std::uint64_t straight = 0;        // ranges that went to their pages at once, on ssd
   std::uint64_t bytes_straight = 0;
-  // Of domain::know_costs(): picoseconds of a fence, a line, a copied one, a byte; zero: nobody has asked.
+  // Of domain::know_costs(): picoseconds of a fence, a line, a copied one, a byte; zero: not measured.
   std::array<std::uint32_t, 4> costs{};
 };
 
 struct recovery_report {
   std::uint64_t records = 0;     // that counted
   std::uint64_t regions = 0;     // of all sets
-  std::uint64_t runs_freed = 0;  // that no header named
+  std::uint64_t runs_freed = 0;  // runs that no header named
   std::uint64_t put_back = 0;    // regions whose last change was not whole
-  std::uint64_t tables = 0;      // of sets, as a close has saved them: no header was read
+  std::uint64_t tables = 0;      // of sets, saved by a close: no header was read
 };
 
 }  // namespace nvm::region

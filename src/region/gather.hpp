@@ -1,8 +1,8 @@
 // The part of a transaction of regions that makes a long run where free pages are there, but scattered: regions in the
 // way move elsewhere; included by transaction.hpp.
 //
-// The stretch is the one of which the fewest pages have to move: free pages and runs of regions that nobody holds or
-// leases, side by side.  Its free pages are taken meanwhile, in volatile memory alone, so that nothing moves there.
+// The stretch is the one of which the fewest pages have to move: free pages and runs of regions that are neither held
+// nor leased, side by side.  Its free pages are taken meanwhile, in volatile memory alone, so that nothing moves there.
 // Each region moves as one that is written whole, and nothing else changes of it:
 /// Moved.  1. S page map entry of the new run, bytes; F them;  | region/E2  whole before a header leads there
 ///         2. S, F record of the header                        | redo/E2    the commit point
@@ -12,7 +12,7 @@
 // Cost: a walk over the pages and over the tables of all sets, the bytes that move, and a few barriers in all threads:
 // for a request that would have failed.
 //
-// Threads.  By the thread whose request it is; regions are held for moments, those that somebody holds stay.
+// Threads.  The requesting thread does it; it holds regions for moments, and leaves those that another thread holds.
 #pragma once
 
 #include <algorithm>
@@ -34,7 +34,7 @@ struct stretch {
   unsigned set = 0;
   bool free = true;
 };
-// Consecutive ones: [begin, end), and pages from `first` on.
+// Consecutive stretches: [begin, end), and pages from `first` on.
 struct window {
   std::size_t begin = 0, end = 0;
   std::uint64_t first = 0;
@@ -60,7 +60,7 @@ struct window {
       moves -= all[begin].free ? 0 : all[begin].count;
       ++begin;
     }
-    // What moves needs room elsewhere.
+    // Regions that move need room elsewhere.
     if (sum < count || moves >= cheapest || free_pages < count) continue;
     cheapest = moves;
     const std::uint64_t spare = all[begin].free ? sum - count : 0;
@@ -115,7 +115,7 @@ std::vector<detail::stretch> transaction<M>::find_stretches() const {
   return all;
 }
 
-// The region goes to another place as it is.  False: it stays.
+// Moves the region to another place as it is.  False: it stays.
 template <media M>
 bool transaction<M>::move_away(const detail::stretch& from) noexcept try {
   set& s = *domain_.at(from.set);

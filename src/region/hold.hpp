@@ -1,4 +1,4 @@
-// Holding the bytes of a region: a pointer to what is committed, which stays as it is until it is let go.
+// Holding the bytes of a region: a pointer to committed bytes, which stay as they are until it is let go.
 #pragma once
 
 #include <algorithm>
@@ -9,13 +9,13 @@
 namespace nvm::region {
 
 namespace detail {
-// Where bytes of no region of any length are.
+// Place of the bytes of a region without bytes.
 inline constexpr std::byte no_bytes{};
 
 // Copies a region that no single place holds whole.
 [[nodiscard]] inline status copy_for(leases::slot& to, lease& out, const std::byte* from,
                                      std::uint64_t written) noexcept {
-  to.forget_copy();  // of a moment that was none
+  to.forget_copy();  // its bytes were of no single moment
   std::byte* const copy = to.make_copy(out.length);
   if (copy == nullptr) {
     return fail(errc::no_memory, "no volatile memory for %lu bytes of a region that was written in part", out.length);
@@ -26,7 +26,7 @@ inline constexpr std::byte no_bytes{};
 }
 }  // namespace detail
 
-// The bytes that the region has at this moment, also for a thread that has changed it in a transaction.  errc::
+// Leases the committed bytes of this moment, also to a thread that has changed the region in a transaction.  errc::
 // not_found, no_memory.  Cost: a look-up and two stores to a line of the thread's own; the first lease of a place also
 // one locked instruction on the region's line.  Where a part of the region was never written, it is a copy in volatile
 // memory, of which pages of zeros take none.

@@ -1,17 +1,18 @@
 // Leases: pointers to committed bytes of regions that stay as they are while writers go on (hole V4 of design 023).
 //
-// A place is marked as leased in the lock of its region by the first lease of it, and stays marked until the region has
-// another place: its writers move it, and store nothing where a lease may look.  Which places leases hold is kept here,
-// for limbo, which gives a place back after that, and for a writer whose region is large: it looks whether any is held
-// still before it copies all of it.
+// The first lease of a place marks it as leased in the lock of its region, and it stays marked until the region has
+// another place: writers move the region, and store nothing where a lease may look.  The leased places are kept here,
+// for limbo, which gives a place back after its leases, and for a writer of a large region, which looks whether any
+// lease is left before it copies all of it.
 //
 // A lease stores to a slot of its thread's own.  Its place cannot be given back meanwhile: its thread is inside
-// (sync/epochs.hpp) until the slot says so, and limbo looks at slots after all who were inside have moved on.
+// (sync/epochs.hpp) until the slot names the place, and limbo looks at slots after all threads that were inside have
+// moved on.
 //
 // Cost: two stores to a line of the thread's own; the first lease of a place also one locked instruction on the line of
 // its region.  No fence.
 //
-// Threads: each takes slots of its own number; any gives them back.
+// Threads: a thread takes slots of its own number; any thread gives them back.
 #pragma once
 
 #include <algorithm>
@@ -69,13 +70,13 @@ class leases {
     std::optional<platform::zeroed_memory> copy_;
   };
 
-  // A slot of the thread that nobody has; it is named in `out`.  errc::no_memory.
+  // A free slot of the thread; it is named in `out`.  errc::no_memory.
   [[nodiscard]] result<slot*> take(unsigned thread, lease& out) noexcept try {
     of_thread* mine = threads_[thread].load(std::memory_order_acquire);
     if (mine == nullptr) {
       mine = new of_thread;
       threads_[thread].store(mine, std::memory_order_release);
-      // seq_cst: at the latest with the slot that is taken, those who look for leases see it.
+      // seq_cst: threads that look for leases see it no later than the slot that is taken.
       unsigned end = end_.load();
       while (end <= thread && !end_.compare_exchange_weak(end, thread + 1)) {
       }
@@ -105,7 +106,7 @@ class leases {
   }
   void give(slot& s) noexcept {
     s.forget_copy();
-    // release: pairs with held() and free_slot(): what the holder has read, it has read.
+    // release: pairs with held() and free_slot(): the holder's reads come before.
     s.place_.store(slot::free, std::memory_order_release);
   }
 
@@ -118,7 +119,7 @@ class leases {
     });
     return n;
   }
-  // Whether one holds the place.
+  // Whether a lease holds the place.
   [[nodiscard]] bool holds(std::uint64_t place) const noexcept {
     bool found = false;
     each([&](std::uint64_t held) {
@@ -127,7 +128,7 @@ class leases {
     });
     return found;
   }
-  // By a thread that has closed the region to leases.  Costs microseconds.
+  // The same, asked by a thread that has closed the region to leases.  Costs microseconds.
   [[nodiscard]] bool holds_after_barrier(std::uint64_t place) const noexcept {
     if (platform::can_fence_all_threads()) {
       platform::fence_all_threads();
@@ -163,7 +164,7 @@ class leases {
       const std::uint64_t n = size.load(std::memory_order_relaxed);
       for (std::uint64_t i = 0; i < n; ++i) {
         const std::uint64_t index = next + i < n ? next + i : next + i - n;
-        // acquire: pairs with give(): the slot may be another thread's last.
+        // acquire: pairs with give(), which another thread may have called.
         if (at(index).place_.load(std::memory_order_acquire) != slot::free) continue;
         next = index + 1 < n ? index + 1 : 0;
         return index;
@@ -173,7 +174,7 @@ class leases {
       const std::uint64_t more = first_slots << part;
       parts[part] = std::make_unique<slot[]>(more);
       next = n + 1;
-      // release: pairs with those who look at other threads' slots.
+      // release: pairs with threads that look at other threads' slots.
       size.store(n + more, std::memory_order_release);
       return n;
     }

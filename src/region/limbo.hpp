@@ -1,6 +1,6 @@
 // Places that regions have left: given back after every reader that was inside then has moved on, and after no record
-// of the log can be replayed into them (holes L3, C8, C9 and K4 of docs/design/023); and no sooner than the leases of
-// their bytes were let go, which keeps these places, and no other.
+// of the log can be replayed into them (holes L3, C8, C9 and K4 of docs/design/023); and not before the leases of their
+// bytes were let go, which delays these places only.
 //
 // Threads: any; one lock, which no reader takes.
 #pragma once
@@ -29,7 +29,7 @@ struct left_place {
   std::uint8_t in_class = run;
   static constexpr std::uint8_t run = 255;
   static constexpr std::uint8_t tail = 254;
-  // Where its bytes are: what leases name.
+  // Offset of its bytes, which leases name.
   [[nodiscard]] std::uint64_t bytes_at() const noexcept {
     if (in_class >= tail) return offset;
     return offset + (layout::is_of_partners(in_class) ? sizeof(layout::partner) : sizeof(layout::header));
@@ -50,7 +50,7 @@ class limbo {
   } catch (const std::bad_alloc&) {
     return fail(errc::no_memory, "no volatile memory for the places that regions leave");
   }
-  // The promise is not needed.
+  // Gives promises back that are not needed.
   void spare(std::size_t places) noexcept {
     const std::lock_guard guard{lock_};
     promised_ -= places;
@@ -76,14 +76,14 @@ class limbo {
     for (const auto& g : waiting_) sum += g->bytes;
     return sum;
   }
-  // Those that wait for readers and the log alone.
+  // Bytes that wait for readers and the log only.
   [[nodiscard]] std::uint64_t unleased_bytes() const noexcept {
     const std::lock_guard guard{lock_};
     std::uint64_t sum = now_.bytes;
     for (const auto& g : waiting_) sum += g->bytes;
     return sum;
   }
-  // The newest version by which something was left that waits; 0: nothing does.
+  // The newest version by which a waiting place was left; 0: none waits.
   [[nodiscard]] std::uint64_t newest() const noexcept {
     const std::lock_guard guard{lock_};
     std::uint64_t v = now_.version;
@@ -91,9 +91,9 @@ class limbo {
     return v;
   }
 
-  // Calls place(left_place) and entry_of(entry*) for all that nobody needs any longer: readers have moved on, leases
-  // were let go, and the log counts nothing up to `truncated`.  What has been left since the last call begins to wait
-  // for the readers of this moment.  Without memory all of it waits on.
+  // Calls place(left_place) and entry_of(entry*) for all that is no longer needed: readers have moved on, leases were
+  // let go, and the log counts nothing up to `truncated`.  Places that were left since the last call begin to wait for
+  // the readers of this moment.  Without memory all places wait on.
   template <class Place, class Entry>
   void collect(std::uint64_t truncated, Place&& place, Entry&& entry_of) noexcept {
     std::vector<std::unique_ptr<generation>> gone;
@@ -107,7 +107,7 @@ class limbo {
       });
       std::size_t places = leased_.size();
       for (auto g = may_go; g != waiting_.end(); ++g) places += (*g)->places.size();
-      // After readers have moved on: a lease of one that has is seen.
+      // Read when readers have moved on: a lease of such a reader is seen.
       std::vector<std::uint64_t> held;
       leases_.held(held);
       gone.reserve(static_cast<std::size_t>(waiting_.end() - may_go));
@@ -140,7 +140,7 @@ class limbo {
       for (entry* e : g->entries) entry_of(e);
     }
   }
-  // The places of an owner that goes as a whole.
+  // Forgets the places of an owner that is dropped as a whole.
   void forget_places_of(std::uint16_t owner) noexcept {
     const std::lock_guard guard{lock_};
     // Tails are no longer its own.
@@ -149,7 +149,7 @@ class limbo {
     std::erase_if(leased_, its);
     for (const auto& g : waiting_) std::erase_if(g->places, its);
   }
-  // For good: nobody is inside, and no log is left.
+  // For good: no thread is inside, and no log is left.
   template <class Entry>
   void forget(Entry&& entry_of) noexcept {
     for (const auto& g : waiting_) {
@@ -169,7 +169,7 @@ class limbo {
     std::uint64_t bytes = 0;
     epochs::vector inside;
   };
-  // Not for so many alone: reserve() would copy all that waits at each call.
+  // More than that: reserve() for exactly so many would copy all that waits at each call.
   template <class T>
   static void make_room(std::vector<T>& in, std::size_t n) {
     if (n > in.capacity()) in.reserve(n > 2 * in.capacity() ? n : 2 * in.capacity());
@@ -195,7 +195,7 @@ class limbo {
   generation now_;
   std::size_t promised_ = 0;
   std::vector<std::unique_ptr<generation>> waiting_;
-  std::vector<left_place> leased_;  // that wait for nothing else
+  std::vector<left_place> leased_;  // places that wait only for leases
 };
 
 }  // namespace nvm::region

@@ -1,4 +1,4 @@
-// What a transaction is going to do with one region, and by which technique (Lewat, section IV).
+// A transaction's plan for one region, and its technique (Lewat, section IV).
 #pragma once
 
 #include <algorithm>
@@ -17,7 +17,7 @@ struct member {
 
   entry* of = nullptr;
   std::uint64_t length = 0;  // as it will be
-  std::uint64_t kept = 0;    // bytes of before that are still to be read: those after them were cut off meanwhile
+  std::uint64_t kept = 0;    // old bytes that can still be read: those after them were cut off in the transaction
   std::uint32_t first = none, last = none;  // of its changes
   mode how = mode::adaptive;
   bool created = false;
@@ -28,10 +28,10 @@ struct member {
   // ---- planned at commit ----
   technique by = technique::record;
   bool moves = false;           // to another place
-  bool is_leased = false;       // for that reason
+  bool is_leased = false;       // because a lease looks there
   bool dissolves = false;       // it has no partner any longer
-  std::uint64_t home = 0;       // where what its partner has goes then; 0: the partner has nothing newer
-  std::uint64_t survived = 0;   // bytes of before that stay
+  std::uint64_t home = 0;       // where the partner's newer bytes go then; 0: it has none
+  std::uint64_t survived = 0;   // old bytes that stay
   std::uint64_t written = 0;    // as it will be
   std::uint64_t new_place = 0;  // 0: it stays where it is
   std::uint64_t new_capacity = 0;
@@ -61,13 +61,13 @@ struct change {
   return c.offset >= edge ? 0 : std::min(c.bytes, edge - c.offset);
 }
 
-// What a transaction needs of volatile memory; its thread keeps it for the next.
+// Volatile memory of a transaction; its thread keeps it for the next.
 struct transaction_room {
   std::vector<member> members;
   std::vector<std::uint32_t> sorted;  // members by number of region
   std::vector<change> changes;
   std::vector<std::byte> arena;
-  // Of commit().
+  // Memory of commit().
   std::vector<home_range> ranges;
   std::vector<std::byte> headers;
   std::vector<std::byte> assembled;

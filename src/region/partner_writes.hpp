@@ -15,7 +15,7 @@
 
 namespace nvm::region {
 
-// Whether nothing but written bytes of a region that fits a slot changes.
+// Whether only written bytes of a region that fits a slot change.
 template <media M>
 bool transaction<M>::is_within(const member& m) const noexcept {
   const entry& e = *m.of;
@@ -72,7 +72,7 @@ bool transaction<M>::commit_in_place() noexcept {
   return true;
 }
 
-// No record that counts leads to the region: it may have a partner.
+// Makes sure that no record that counts leads to the region: then it may have a partner.
 template <media M>
 void transaction<M>::leave_log(const entry& e) noexcept {
   if (e.newest.load(std::memory_order_relaxed) > domain_.log().truncated() && !planted(plant::replica_beside_record)) {
@@ -173,7 +173,7 @@ void transaction<M>::store_in_place(member& m) noexcept {
     p.low = p.high = 0;
   }
   assemble(m, 0, e.written.load(std::memory_order_relaxed), assembled_.data());
-  // Readers go on with what is there, while it is not durable what will be.
+  // Readers go on with the old bytes while the new ones are not durable.
   show(e, p.bytes_at());
   stores.promise(p, e, assembled_.data());
   std::uint64_t low = p.behind.load(std::memory_order_relaxed) ? p.low : ~std::uint64_t{0};
@@ -197,7 +197,7 @@ void transaction<M>::store_in_place(member& m) noexcept {
   domain_.tell_of_behind(thread_);
 }
 
-// By a record that changes the region.
+// Ends a partner by the record that changes the region.
 template <media M>
 void transaction<M>::gather_partner(const member& m) noexcept {
   static constexpr std::uint64_t nobody = 0;

@@ -1,19 +1,19 @@
-// Partners: slots that small regions have beside their own, for what is stored in place (Lewat, section IV-A: REWBL).
+// Partners: slots that small regions have beside their own, for stores in place (Lewat, section IV-A: REWBL).
 //
 // A *replica* has the bytes of a region as they were before its last change.  A change goes in place and becomes
-// durable with the sum of what it makes of the region; recovery, which looks at replicas, finds that the region has
-// that sum, or puts back what the replica has.
+// durable with the new sum of the region; recovery, which looks at replicas, finds that the region has that sum, or
+// puts the replica's bytes back.
 //
 // Or the region has two *copies*, one in its place and one in the partner.  A change writes all of the older one, with
 // its sum and the next sequence number; recovery takes the newest whose sum holds.  Nothing is left to do afterwards.
 //
 /// Given.      S bytes of the region, both sums; F them;   | region/E10  before the replica is named
 ///             S owner; F it;                              | region/E11  before the region is stored to
-/// Update.     S sum of what the region is to become, bytes in place; F them;
+/// Update.     S new sum of the region, bytes in place; F them;
 ///                                                         | region/E12  the commit point
 /// Caught up.  S those bytes in the replica, its sum; F;   | region/E13  before the region is stored to again
 /// Given away. S owner 0; F it;                            | region/E14  before the replica has other bytes
-/// Recovery.   S what is put back, and its sum; F all;     | region/E15  what failed has left no sum, and what has not
+/// Recovery.   S bytes put back, and their sum; F all;     | region/E15  what failed has left no sum, and what has not
 ///                                                                     is durable before the replica gets it
 //
 /// Two copies. S the other one, sums, sequences; F them;  | region/E16  both are whole before they are named
@@ -22,17 +22,17 @@
 /// Recovery.   S sum and sequence 0 of a copy that fails;  | region/E15
 //
 // Beside the log.  While a region has a partner that is named, no record that leads to the region counts: the log is
-// truncated to the region's newest record before.  Whatever else changes the region (several regions at once, its
-// header, a record, a move) makes the owner zero by the same record, and the partner is free when that stops counting.
-// So recovery, which replays records first, never meets a partner and a record of one region but in one order: the
-// record is newer, and frees the partner.  What is newer in the partner than in the region's place goes there before
-// such a record, with what is fenced by region/E2: recovery takes it from the one or from the other.
+// truncated to the region's newest record before.  Every other change of the region (of several regions at once, its
+// header, a record, a move) makes the owner zero by the same record, and the partner is free when that record stops
+// counting.  So if recovery, which replays records first, meets a partner and a record of one region, the record is
+// newer, and frees the partner.  Bytes that are newer in the partner than in the region's place go there before such a
+// record, fenced by region/E2: recovery takes them from the one or from the other.
 //
-// The sum of a change that failed is made that of what was put back before the region can be changed again: a later
-// change might pass through the very bytes that it proves (holes R1 to R7 of docs/design/023).
+// The sum of a failed change is replaced by that of the bytes put back before the region can be changed again: a later
+// change might pass through the very bytes that the old sum proves (holes R1 to R7 of docs/design/023).
 //
-// Threads.  A partner is used by the thread that holds its region.  Which region has which is guarded by one lock,
-// which takes locks of regions only where they are free.
+// Threads.  A partner is used by the thread that holds its region.  One lock guards which region has which partner;
+// under it locks of regions are taken only if they are free.
 #pragma once
 
 #include <array>
@@ -53,22 +53,22 @@
 
 namespace nvm::region {
 
-// What is known of one, by the thread that holds its region.
+// State of a partner, used by the thread that holds its region.
 struct partner_state {
   std::atomic<entry*> of{nullptr};  // changed under the lock of all
   std::uint64_t offset = 0;         // of its line
   std::uint8_t in_class = 0;
   layout::partner_kind kind = layout::partner_kind::none;
   std::atomic<bool> used{false};    // updated since the hand has passed
-  std::atomic<bool> behind{false};  // it has not all that its region has:
+  std::atomic<bool> behind{false};  // it lacks bytes of its region:
   std::uint64_t low = 0, high = 0;  // these bytes
   std::uint64_t sequence = 0;       // of the newest copy
-  bool newest_here = false;         // not in the region's place
+  bool newest_here = false;         // the newest bytes are here, not in the region's place
 
   [[nodiscard]] std::uint64_t bytes_at() const noexcept { return offset + sizeof(layout::partner); }
 };
 
-// Of one set: by number, from 1 on.
+// The partners of one set, by number, from 1 on.
 class partners {
  public:
   static constexpr std::uint32_t count_max = 1U << 18;
@@ -121,8 +121,8 @@ class partners {
     const std::lock_guard guard{lock_};
     return replicas_ >= most_.load(std::memory_order_relaxed);
   }
-  // A replica of a region that has not been updated since the last time round, the region held; 0: there is none.
-  // Round robin, so that all of them wear alike.
+  // A replica whose region has not been updated since the last round, with the region held; 0: there is none.  Round
+  // robin, so that all of them wear alike.
   [[nodiscard]] std::uint32_t hold_least_recent() noexcept {
     const std::lock_guard guard{lock_};
     for (std::uint32_t steps = 0; steps < 2 * last_; ++steps) {
@@ -135,7 +135,7 @@ class partners {
     }
     return 0;
   }
-  // The regions of up to all.size() partners that lag, held, from number `from` on, which it advances.
+  // Holds the regions of up to all.size() partners that lag, from number `from` on, which it advances.
   [[nodiscard]] std::size_t hold_behind(std::uint32_t& from, std::span<std::uint32_t> all,
                                         layout::partner_kind kind) noexcept {
     const std::lock_guard guard{lock_};
@@ -197,7 +197,7 @@ class partner_stores {
  public:
   partner_stores(M& medium, std::byte* base, std::uint64_t key) noexcept : medium_{medium}, base_{base}, key_{key} {}
 
-  // Given to the region, which is held, and which no record that counts leads to.
+  // Gives a partner to the region, which is held, and to which no record leads that counts.
   void give(const partner_state& p, const entry& e) noexcept {
     layout::partner& line = partner_at(base_, p.offset);
     const std::uint64_t n = e.written.load(std::memory_order_relaxed);
@@ -212,7 +212,7 @@ class partner_stores {
     medium_.flush(&line.owner, 8);
     medium_.fence(edge{"region/E11"});
   }
-  // What the region is to become.
+  // Stores the sum of the region's new bytes.
   void promise(const partner_state& p, const entry& e, const std::byte* becomes) noexcept {
     layout::partner& line = partner_at(base_, p.offset);
     line.sum[0] = sum_of(becomes, e.written.load(std::memory_order_relaxed), e.header, key_);
@@ -241,14 +241,14 @@ class partner_stores {
     medium_.fence(edge{"region/E14"});
   }
 
-  // Of the copy `which`: 0 in the region's place, 1 in the partner.
+  // Stores sum and sequence of the copy `which`: 0 in the region's place, 1 in the partner.
   void promise_copy(const partner_state& p, const entry& e, unsigned which, std::uint64_t sequence,
                     const std::byte* bytes) noexcept {
     layout::partner& line = partner_at(base_, p.offset);
     line.sum[which] = sum_of_copy(bytes, e, sequence);
     line.sequence[which] = sequence;
   }
-  // The region becomes one with two copies, the newer one the partner's.  No record that counts leads to it.
+  // Makes the region one with two copies, the newer one in the partner.  No record that counts leads to it.
   void begin_copies(partner_state& p, const entry& e, const std::byte* becomes) noexcept {
     layout::partner& line = partner_at(base_, p.offset);
     line.rid = e.rid;
@@ -276,7 +276,7 @@ class partner_stores {
     p.newest_here = !p.newest_here;
     p.behind.store(true, std::memory_order_relaxed);
   }
-  // The first bytes of the region, from the partner; the caller fences it.
+  // Stores the first bytes of the region from the partner; the caller fences.
   void bring_home(const partner_state& p, const entry& e, std::uint64_t n) noexcept {
     if (!planted(plant::copy_not_home)) copy(e.home(), p.bytes_at(), n);
   }
@@ -289,9 +289,9 @@ class partner_stores {
     return line.sequence[0] > line.sequence[1] && line.sum[0] == sum_of_copy(home, e, line.sequence[0]);
   }
 
-  // After a crash; the caller fences it.  `back`: the region has what the replica had, and else the replica lags:
-  // before that has what a killed process has left in caches, the region has to be durable.  nullptr, or what is wrong
-  // with them.
+  // Settles a partner after a crash; the caller fences.  `back`: the region got the replica's bytes; otherwise the
+  // replica lags, and before it gets bytes that a killed process has left in caches, the region has to be durable.
+  // Returns nullptr, or what is wrong with them.
   [[nodiscard]] const char* settle(partner_state& p, entry& e, bool& back) noexcept {
     if (p.kind == layout::partner_kind::copies) return settle_copies(p, e, back);
     layout::partner& line = partner_at(base_, p.offset);
@@ -337,7 +337,7 @@ class partner_stores {
                                           std::uint64_t sequence) const noexcept {
     return sum_of(bytes, e.written.load(std::memory_order_relaxed), e.header, mix_seed(key_, sequence));
   }
-  // Readers of longer ago may look there.
+  // Readers that began earlier may look there.
   void put(std::uint64_t to, const std::byte* from, std::uint64_t n) noexcept {
     isolation::copy_in(base_ + to, from, n);
     medium_.flush(base_ + to, n);

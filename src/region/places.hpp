@@ -1,5 +1,5 @@
-// Where the regions of one set are: slots of equal size in extents, and runs of whole pages.  Which slots are free is
-// known in volatile memory alone, and rebuilt from the headers (Lewat, section V: write reduction).
+// Where the regions of one set are: slots of equal size in extents, and runs of whole pages.  Free slots are known only
+// in volatile memory, and found again by the headers (Lewat, section V: write reduction).
 //
 /// Extent.  S store, F flush, | fence.
 ///   1. S head, zero headers or lines; F them;   | region/E1  an extent is whole before the page map names it
@@ -7,7 +7,7 @@
 /// Run of one region:
 ///   1. S page map entry; F it; the bytes of the region are fenced with it (region/E2) before a header leads there
 //
-// A slot is given out again last of all that were left (wear-levelling by round robin).
+// Slots are given out again in the order in which they were left (wear-levelling by round robin).
 #pragma once
 
 #include <algorithm>
@@ -62,8 +62,8 @@ class places {
         arena,
         run_wish{.protocol = nvm::layout::slot_protocol::region, .owner = owner_, .bytes = bytes, .fenced = false});
   }
-  // A slot that nobody can find.  Without memory to remember it, it comes back when the pool is opened again, and its
-  // headers are looked at.
+  // Takes back a slot that no thread can find.  Without memory to remember it, it comes back when the pool is opened
+  // again, and its headers are looked at.
   void put_slot(unsigned in_class, std::uint64_t offset) noexcept try {
     slots& s = slots_[in_class];
     const std::lock_guard guard{s.lock};
@@ -72,16 +72,16 @@ class places {
     forgets_.store(true, std::memory_order_relaxed);
   }
 
-  // ---- what a close saves (saved_table.hpp) ----
+  // ---- the table that a close saves (saved_table.hpp) ----
 
-  // Of a set whose table is taken, before anybody uses it: free slots, which come when one of their class is wanted and
-  // there is no other; and the extents of partners.  May throw std::bad_alloc.
+  // For a set whose table is taken, before any thread uses it: free slots, which are read when one of their class is
+  // wanted and there is no other; and the extents of partners.  May throw std::bad_alloc.
   void begin_with(std::span<const std::uint64_t> free, std::span<const std::uint64_t> extents) {
     partner_extents_.assign(extents.begin(), extents.end());
     saved_ = free;
     unread_.store(!free.empty(), std::memory_order_relaxed);
   }
-  // Nothing of the saved table is looked at afterwards.
+  // Reads the free slots; afterwards the saved table is not needed.
   void read_saved() noexcept {
     const std::lock_guard guard{reading_};
     if (!unread_.load(std::memory_order_relaxed)) return;
@@ -105,7 +105,7 @@ class places {
     saved_ = {};
     unread_.store(false, std::memory_order_release);
   }
-  // There may be free slots that nobody knows.
+  // Whether there may be free slots that are not known.
   [[nodiscard]] bool forgets() const noexcept { return forgets_.load(std::memory_order_relaxed); }
   // As saved_place(), ascending.  May throw std::bad_alloc.
   [[nodiscard]] std::vector<std::uint64_t> free_slots() {
@@ -201,7 +201,7 @@ class places {
   std::atomic<bool> forgets_{false};
 };
 
-// ---- reading extents: what a header says, checked -------------------------------------------------------------------
+// ---- reading extents: headers, checked -------------------------------------------------------------------
 
 [[nodiscard]] inline std::uint64_t seal_of(const layout::header& h, std::uint64_t offset, std::uint64_t key) noexcept {
   return checksum(&h, offsetof(layout::header, seal), mix_seed(key, offset));
@@ -218,7 +218,7 @@ class places {
   if (!word_holds(head.magic_and_slot, word_seed(offset))) return layout::all_classes;
   return layout::class_of_head(head.magic_and_slot & checked_mask);
 }
-// What is wrong with the header at `offset` of a slot of the class; nullptr: nothing, and `out` says what it does.
+// What is wrong with the header at `offset` of a slot of the class; nullptr: nothing, and `out` has its facts.
 [[nodiscard]] inline const char* header_fault(const std::byte* base, std::uint64_t offset, unsigned in_class,
                                               std::uint64_t key, layout::facts& out) noexcept {
   layout::header h;
@@ -264,14 +264,14 @@ inline bool is_slot_of(const std::byte* base, const structure_pages& pages, std:
   const std::uint64_t index = (first - sizeof(layout::extent_head)) / layout::slot_bytes(in_class);
   return layout::slot_at(in_class, index) == first && index < layout::slots_in(run->bytes, in_class);
 }
-// What an open region is, by its header at `at`.  nullptr, or what is wrong with it.
+// Fills the entry of an open region from its header at `at`.  Returns nullptr, or what is wrong with it.
 [[nodiscard]] inline const char* fill_entry(entry& made, const layout::facts& f, std::uint64_t at, unsigned in_class,
                                             const structure_pages& pages, std::uint16_t owner) noexcept {
   made.rid = f.rid;
   made.header = at;
   made.in_class = in_class;
   made.levelling = f.levelling;
-  // What was cut off may have been logged before; all of that is home.
+  // Bytes that were cut off may have been logged before; all of that is home.
   made.length.store(f.length, std::memory_order_relaxed);
   made.written.store(f.written, std::memory_order_relaxed);
   made.capacity = layout::slot_bytes_of_class[in_class] - sizeof(layout::header);
@@ -290,7 +290,7 @@ inline bool is_slot_of(const std::byte* base, const structure_pages& pages, std:
                      run->layout == nvm::layout::object_layout::raw && f.written <= run->bytes;
     if (!its) return "a region names pages that are not its own";
     made.capacity = run->bytes;
-    // More than it has got to grow.
+    // More pages than it has for growth.
     made.cut = run->bytes > round_up(f.length + f.length / 4, pages.sizes().page_bytes()) ? 1 : 0;
   }
   made.place.store(place, std::memory_order_relaxed);

@@ -11,7 +11,7 @@
 ///   1. S home; one batch of all ranges                | region/E3  the commit point is the batch's sync
 ///      New bytes that go straight to their place come before; the batch has their sums (docs/design/029).
 // Readers see neither before the commit point of direct media, nor on an image medium before the whole batch has its
-// place in the order; what depends on it waits for its LSN.
+// place in the order; a change that depends on it waits for its LSN.
 #pragma once
 
 #include <algorithm>
@@ -50,7 +50,7 @@ class version_source {
   alignas(line_bytes) static inline constinit std::atomic<std::uint64_t> last_{0};
 };
 
-// What the record's proof is: a checksum of all of it, one fence (CERL); or a mark after it, two (REDO).
+// Proof of a record: a checksum of all of it, one fence (CERL); or a mark after it, two (REDO).
 enum class proof : std::uint8_t { checksum, mark };
 
 inline void store_home(std::byte* base, std::span<const home_range> ranges) noexcept {
@@ -79,7 +79,7 @@ struct straight_range {
   std::uint64_t sum = 0;
 };
 
-// Of one thread between calls.
+// State of one thread between calls.
 struct log_user {
   unsigned hint = 0;
   std::vector<std::byte> old;  // image media
@@ -172,7 +172,7 @@ class record_log {
       }
     }
     if (!stage.whole()) return fail(errc::no_memory, "no volatile memory for a record of the log of regions");
-    // Pages of a record that fits no ring; recovery frees them, as all pages of this owner that nothing names.
+    // Pages of a record that fits no ring; recovery frees them, like all pages of this owner that nothing names.
     spilled_record run{pages_};
     std::uint64_t in_ring = stage.contents_bytes();
     if (in_ring > l.record_bytes_max() - sizeof(nvm::layout::redo_record)) {
@@ -204,7 +204,7 @@ class record_log {
     l.applied(lane, version, std::exchange(run.offset, 0), each_line);
     return version;
   }
-  // What is staged goes to the run; what is staged then leads there.
+  // Puts the staged record into the run; the record staged after that leads there.
   void put_elsewhere(log::record_stage& stage, std::uint64_t offset, std::uint64_t version) noexcept {
     const std::uint64_t bytes = stage.contents_bytes();
     const nvm::layout::redo_place place{offset, bytes, log::place_checksum(stage.contents(), bytes, version)};

@@ -28,13 +28,13 @@ inline constexpr unsigned sets_max = 64;
 inline constexpr std::uint64_t directory_magic = 0x534E'4F49'4745'5224;  // "$REGIONS" in file order
 inline constexpr unsigned name_max = 63;
 inline constexpr std::uint64_t version = 1;  // of the directory
-// States of a set that exists.  A library that knows the first alone would leave a tally of before its changes, one
-// that knows two a table of before them.
+// States of a set that exists.  A library that knows only the first would leave a tally from before its changes, one
+// that knows two a table from before them.
 inline constexpr std::uint64_t set_plain = 1;
 inline constexpr std::uint64_t set_counted = 2;  // with a tally
 inline constexpr std::uint64_t set_saved = 3;    // and with a table
 constexpr bool is_set(std::uint64_t state) noexcept { return state >= set_plain && state <= set_saved; }
-// State of a set that is being dropped, until its pages are nobody's: zero alone may be what a damaged word says.
+// State of a set that is being dropped, until its pages are free: a state of zero could also be a damaged word.
 inline constexpr std::uint64_t leaving = 1 << 8;
 
 // One set.  It exists when `state` says so; everything else was durable before.
@@ -42,15 +42,15 @@ struct set_entry {
   std::uint64_t state;        // checked word: set_plain, set_counted, set_saved, leaving; 0: none
   char name[name_max + 1];    // ends with a zero byte, as does all after it
   std::uint64_t crc;          // XXH3 of the name, seeded with the entry's offset
-  std::uint64_t regions;      // checked word: one more than there were when the pool was closed; 0: nobody has counted
-  std::uint64_t partners;     // the same of partners that are named
+  std::uint64_t regions;      // checked word: one more than their number when the pool was closed; 0: not counted
+  std::uint64_t partners;     // the same for partners that are named
   std::uint64_t saved;        // checked word: offset of the table that the close has saved (below); 0: none
   std::uint64_t saved_crc;    // of that table's head
   std::uint64_t reserved[2];  // zero
 };
 static_assert(sizeof(set_entry) == 128);
 
-// In a run of its own.  What comes before the entries never changes.
+// The directory, in a run of its own.  The part before the entries never changes.
 struct directory {
   std::uint64_t magic;
   std::uint64_t version;
@@ -63,8 +63,8 @@ struct directory {
   set_entry entries[sets_max];
 };
 static_assert(sizeof(directory) == 64 + sets_max * sizeof(set_entry));
-// What never changes stands once more in the last line of the run: it proves itself by `crc`, and serves repair alone.
-// Directories of earlier libraries have zeros there until they are opened for change.
+// The part that never changes stands once more in the last line of the run: it proves itself by `crc`, and serves only
+// repair.  Directories of earlier libraries have zeros there until they are opened for change.
 inline constexpr std::uint64_t directory_line_bytes = offsetof(directory, entries);
 constexpr std::uint64_t directory_copy_at(std::uint64_t run_bytes) noexcept { return run_bytes - directory_line_bytes; }
 static_assert(std::has_unique_object_representations_v<directory>);
@@ -132,7 +132,7 @@ struct saved_head {
   std::uint64_t magic;
   std::uint64_t regions;
   std::uint64_t extents;   // of partners: an offset each
-  std::uint64_t slots;     // that are free: a place each
+  std::uint64_t slots;     // free slots: a place each
   std::uint64_t sums_crc;  // XXH3 of the checksums of the blocks
   std::uint64_t reserved[2];
   std::uint64_t parts[saved_parts];  // of each: buckets (32), regions (32)
@@ -179,12 +179,13 @@ constexpr unsigned class_of(std::uint64_t bytes) noexcept {
 }
 
 // ---- partner of a region: a line, then bytes -----------------------------------------------------------------------
-// A slot whose owner is zero is free.  The owner is made zero by records alone, and by whoever gives a partner away.
+// A slot whose owner is zero is free.  Only records make the owner zero, and a thread that gives a partner away.
 enum class partner_kind : std::uint8_t { none = 0, replica = 1, copies = 2 };
 struct partner {
   std::uint64_t rid;
   std::uint64_t owner;        // checked word: offset of the region's header (52), kind (4)
-  std::uint64_t sum[2];       // of what the region's place is to have, and of what is here: XXH3 of its written bytes
+  std::uint64_t sum[2];       // of the bytes that the region's place is to have, and of those here: XXH3 of its written
+                              // bytes
   std::uint64_t sequence[2];  // of copies: the greater one is the region's; 0: none
   std::uint64_t reserved[2];  // zero
 };
@@ -207,13 +208,13 @@ constexpr std::uint64_t slot_bytes(unsigned c) noexcept {
 constexpr std::uint64_t room_in(unsigned c) noexcept {
   return slot_bytes(c) - (is_of_partners(c) ? sizeof(partner) : sizeof(header));
 }
-// Of partners, the smallest with room for so many bytes of a region; at most inside_max.
+// Smallest class of partners with room for so many bytes of a region; at most inside_max.
 constexpr unsigned partner_class_of(std::uint64_t bytes) noexcept {
   unsigned c = classes;
   while (room_in(c) < bytes) ++c;
   return c;
 }
-// Of the head of an extent, magic and bytes of a slot; `all_classes`: it is none.
+// Magic and bytes of a slot in the head of an extent of class c.
 constexpr std::uint64_t head_of_class(unsigned c) noexcept {
   return (is_of_partners(c) ? partner_magic : extent_magic) | slot_bytes(c) << 32;
 }

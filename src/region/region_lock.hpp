@@ -6,20 +6,20 @@
 //
 //   read-in-read    nothing is stored
 //   read-in-write   good until the writer stores home
-//   write-in-read   a writer holds the region whoever reads; it waits for registered readers before it stores home, and
-//                   keeps new ones out while it waits, so that neither starves
+//   write-in-read   a writer holds the region beside readers; it waits for registered readers before it stores home,
+//                   and keeps new ones out while it waits, so that neither starves
 //
 // The paper's locker is the same word with another way to read: every reader is counted, by a fetch-and-add at its
 // beginning and one at its end (RL), and a writer that has waited for them for a while registers (the rest of the word
 // is WL).  Both kinds of readers may use a region at once.
 //
 // Writers wait for each other outside of the lock (turns.hpp).  Threads of the pool's own hold a region for moments,
-// and say so: such a one waits for nobody, so that whoever meets it may wait, whatever it holds.
+// and mark that: such a thread waits for no other, so a thread that meets it may wait, whatever it holds itself.
 //
 // A place may be leased (leases.hpp): then the word is marked until the region has another place, and writers store
-// nothing where a lease may look.  A writer that stores home in place first sees to it that no lease begins meanwhile.
+// nothing where a lease may look.  A writer that stores home in place first makes sure that no lease begins meanwhile.
 //
-// The version counts, so that a state that comes again (ABA) passes for no other.
+// The version counts, so that a state that comes again (ABA) is told from the earlier one.
 #pragma once
 
 #include <atomic>
@@ -34,7 +34,7 @@ class region_lock {
  public:
   // ---- readers ----
 
-  // What end_read() compares with; waits while a writer stores home.
+  // The word that end_read() compares with; waits while a writer stores home.
   [[nodiscard]] std::uint64_t begin_read() const noexcept {
     for (unsigned spins = 0;; ++spins) {
       // acquire: pairs with end_change(): the bytes that it left.
@@ -60,7 +60,7 @@ class region_lock {
       wait(spins);
     }
   }
-  // The same as the paper has it: counted whatever goes on, and taken back where a writer has registered or stores.
+  // The same as in the paper: always counted, and taken back if a writer has registered or stores.
   void count_reader() noexcept {
     for (unsigned spins = 0;; ++spins) {
       // acquire: as in begin_read().
@@ -69,14 +69,14 @@ class region_lock {
       wait(spins);
     }
   }
-  // release: pairs with the acquire in begin_change(): what was read, was read before.
+  // release: pairs with the acquire in begin_change(): the reads come before.
   void leave_reading() noexcept { word_.fetch_sub(one_reader, std::memory_order_release); }
 
   // ---- writers ----
 
-  // What has kept a thread from holding the region.
+  // What keeps a thread from holding the region.
   enum class kept_by : std::uint8_t { nobody, transaction, moment };
-  // nobody: it is held.  `in_turn`: also where writers wait that came before others.
+  // nobody: the caller holds it now.  `in_turn`: also while writers wait that have waited long.
   [[nodiscard]] kept_by try_hold(bool in_turn = false) noexcept {
     std::uint64_t word = word_.load(std::memory_order_relaxed);
     do {
@@ -86,7 +86,7 @@ class region_lock {
     } while (!word_.compare_exchange_weak(word, word | held, std::memory_order_acquire, std::memory_order_relaxed));
     return kept_by::nobody;
   }
-  // By a thread that waits for no region until it has let go.
+  // For a thread that waits for no region until it has let go.
   [[nodiscard]] bool try_hold_for_a_moment() noexcept {
     std::uint64_t word = word_.load(std::memory_order_relaxed);
     // acquire: as in try_hold().
@@ -94,7 +94,7 @@ class region_lock {
            word_.compare_exchange_strong(word, word | held | moment, std::memory_order_acquire,
                                          std::memory_order_relaxed);
   }
-  // From here on nobody gets it but in turn.  relaxed: a hint, which whoever waits gives again.
+  // From here on threads get it only in turn.  relaxed: a hint, which a waiting thread repeats.
   void want() noexcept { word_.fetch_or(wanted, std::memory_order_relaxed); }
   void want_no_longer() noexcept { word_.fetch_and(~wanted, std::memory_order_relaxed); }
   [[nodiscard]] bool is_wanted() const noexcept { return (word_.load(std::memory_order_relaxed) & wanted) != 0; }
@@ -118,9 +118,9 @@ class region_lock {
       word = word_.load(std::memory_order_relaxed);
     }
   }
-  // By the holder, which holds it still.  `moved`: the place is another, which nobody leases.
+  // Called by the holder, which goes on holding it.  `moved`: the region has another place, which is not leased.
   void end_change(bool moved) noexcept {
-    // Nobody sets or clears these bits meanwhile; others count readers, or want the region.
+    // No other thread sets or clears these bits meanwhile; others count readers, or want the region.
     const std::uint64_t lease = moved ? word_.load(std::memory_order_relaxed) & leased : 0;
     // release: pairs with begin_read(): the bytes.
     word_.fetch_add(one_version - changing - lease, std::memory_order_release);
@@ -128,7 +128,7 @@ class region_lock {
 
   // ---- leases ----
 
-  // What end_lease() compares with; the place is marked as leased.  Waits while a writer changes it in place.
+  // The word that end_lease() compares with; marks the place as leased.  Waits while a writer changes it in place.
   [[nodiscard]] std::uint64_t begin_lease() noexcept {
     for (unsigned spins = 0;; ++spins) {
       // acquire: as in begin_read().
@@ -141,7 +141,7 @@ class region_lock {
       wait(spins);
     }
   }
-  // Whether the place that was read since is the region's, and stays marked as long as it is.
+  // Whether the place that was read since is still the region's; then it stays marked as long as it is.
   [[nodiscard]] bool end_lease(std::uint64_t begun) const noexcept {
     return (word_.load(std::memory_order_relaxed) & (version_mask | changing | closed | leased)) == begun;
   }
@@ -156,7 +156,7 @@ class region_lock {
   }
   void close_to_leases() noexcept { word_.fetch_or(closed, std::memory_order_relaxed); }
   void open_to_leases() noexcept { word_.fetch_and(~closed, std::memory_order_relaxed); }
-  // By the holder, which has closed it: nobody leases the place any longer.
+  // Called by the holder, which has closed it, when no lease of the place is left.
   void forget_leases() noexcept { word_.fetch_and(~leased, std::memory_order_relaxed); }
 
  private:

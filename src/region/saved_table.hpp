@@ -1,14 +1,13 @@
 // The table of a set as a close has saved it: from the number of a region to its header (Lewat, section III-A).
 //
 // A clean close writes it to a run of its own and names the run beside the tally of the set (tally.hpp); the first
-// change of the set makes all of that zero, durably, before anything else.  So a table that is named is of this moment,
-// and no process that was killed has left one.  No fence orders its bytes before the name: the name has the checksum
-// of the head, and the head those of all blocks; a table that is torn, or damaged, is none, and headers are read
-// instead.
+// change of the set makes all of that zero, durably, before anything else.  So a table that is named is up to date, and
+// a killed process leaves none.  No fence orders its bytes before the name: the name has the checksum of the head, and
+// the head those of all blocks; a torn or damaged table does not count, and headers are read instead.
 //
 // The next open reads the table through and no header.  An entry is made when its region is asked for, from the header
-// that the table leads to, which has to be that of this number, in a slot of this set; so a wrong table leads to no
-// wrong region.  A header that fails is damage of that region alone, and is told each time that it is asked for.
+// that the table leads to, which must have this number, in a slot of this set; so a wrong table leads to no wrong
+// region.  A header that fails is damage of that region alone, and is told each time the region is asked for.
 //
 // Threads: the caller holds the lock of the part.
 #pragma once
@@ -156,7 +155,7 @@ class saved_table {
     const std::uint64_t i = cell_of(view_.cells + first_[part] * layout::saved_cells, buckets_[part], rid);
     return i == none || is_taken(part, i) ? none : i;
   }
-  // Also of one that has; none.
+  // The cell of a number, with or without entry; none.
   [[nodiscard]] static std::uint64_t cell_of(const layout::saved_cell* cells, std::uint64_t buckets,
                                              std::uint64_t rid) noexcept {
     if (buckets == 0) return none;
@@ -171,7 +170,7 @@ class saved_table {
     }
     return none;
   }
-  // Where a number goes that is not there; there is room.
+  // Puts a number that is not there yet; there is room.
   static std::uint64_t put(layout::saved_cell* cells, std::uint64_t buckets, const layout::saved_cell& what) noexcept {
     for (std::uint64_t b = bucket_of(what.rid, buckets);; b = b + 1 == buckets ? 0 : b + 1) {
       for (unsigned c = 0; c < layout::saved_cells; ++c) {
@@ -186,7 +185,7 @@ class saved_table {
     return ceil_div(regions, std::uint64_t{layout::saved_cells - 1});
   }
 
-  // Of the header that the cell leads to.  errc::corrupt, no_memory.
+  // Makes an entry from the header that the cell leads to.  errc::corrupt, no_memory.
   [[nodiscard]] result<std::unique_ptr<entry>> make(unsigned part, std::uint64_t i) const noexcept try {
     const layout::saved_cell cell = at(part, i);
     const unsigned in_class = layout::class_in(cell.place);
@@ -205,13 +204,13 @@ class saved_table {
   } catch (const std::bad_alloc&) {
     return fail(errc::no_memory, "no volatile memory for a region");
   }
-  // The region has an entry, which is in the table.
+  // Notes that the region has an entry, which is in the table.
   void take(unsigned part, std::uint64_t i) noexcept {
     taken_[part][i / 64] |= std::uint64_t{1} << i % 64;
     // release: pairs with left().
     left_[part].store(left_[part].load(std::memory_order_relaxed) - 1, std::memory_order_release);
   }
-  // Calls visit(cell, what it has) for those that have no entry; stops when it says false.
+  // Calls visit(cell, content) for cells without entry, until it returns false.
   template <class Visit>
   bool each_left(unsigned part, Visit&& visit) const {
     if (left_[part].load(std::memory_order_relaxed) == 0) return true;

@@ -1,4 +1,4 @@
-// The part of a domain that saves the tables of its sets when nobody is at work, and takes them when it is opened
+// The part of a domain that saves the tables of its sets when no thread is at work, and takes them when it is opened
 // (saved_table.hpp); included by domain.hpp.
 //
 /// Saved.  S page map entry of a run; F it; S the table there; F it; S tally and name; F them;
@@ -66,14 +66,14 @@ template <media M>
 tally::table domain<M>::save(set& s) noexcept {
   const tally::table made = write_table(s);
   if (made.offset != 0) return made;
-  // What was saved before is no longer true.
+  // The old table is out of date.
   const std::lock_guard guard{giving_};
   give_saved_table(s);
   return {};
 }
 template <media M>
 tally::table domain<M>::write_table(set& s) noexcept {
-  // A place that waits for a lease is neither free nor a region's.
+  // A place that waits for a lease is neither free nor in use by a region.
   const bool can =
       s.saves_at_rest && options_.saved_from != 0 && s.regions.count() >= options_.saved_from && limbo_.bytes() == 0;
   if (!can) return {};

@@ -6,8 +6,8 @@
 // threads that were inside (sync/epochs.hpp) have moved on.  An outgrown array is kept until the table goes: all
 // of them together are smaller than the newest.
 //
-// What is not found is looked for in the table that a close has saved (saved_table.hpp), and gets its entry then, under
-// the lock of its shard.
+// A region that is not found is looked for in the table that a close has saved (saved_table.hpp), and gets its entry
+// then, under the lock of its shard.
 //
 // Cost: a look-up reads one or two lines, and the entry's.
 #pragma once
@@ -39,10 +39,10 @@ class table {
     entry* const e = find_made(rid);
     if (e != nullptr || saved_ == nullptr) return e;
     const auto part = static_cast<unsigned>(hash_of(rid) % shards);
-    // It may have got its entry meanwhile, as the last one.
+    // It may have got its entry meanwhile, as the last of its part.
     return saved_->left(part) == 0 ? find_made(rid) : const_cast<table*>(this)->find_saved(rid);
   }
-  // Of a region that was not found: errc::not_found, or why it cannot be shown: errc::corrupt, no_memory.
+  // Why a region was not found: errc::not_found, or it cannot be read: errc::corrupt, no_memory.
   [[nodiscard]] errc absence(std::uint64_t rid) noexcept {
     if (saved_ != nullptr) {
       shard& s = shards_[hash_of(rid) % shards];
@@ -51,10 +51,10 @@ class table {
     }
     return fail(errc::not_found, "there is no region %lu", rid);
   }
-  // Before anybody uses the table, or while nobody does.
+  // Called before any thread uses the table, or while none does.
   void begin_with(std::unique_ptr<saved_table> saved) noexcept { saved_ = std::move(saved); }
   [[nodiscard]] const saved_table* saved() const noexcept { return saved_.get(); }
-  // All of a shard have entries afterwards.  errc::corrupt, no_memory: some have not.
+  // Gives all regions of a shard entries.  errc::corrupt, no_memory: some have none.
   [[nodiscard]] status load(unsigned which) noexcept {
     if (saved_ == nullptr || saved_->left(which) == 0) return {};
     shard& s = shards_[which];
@@ -85,7 +85,7 @@ class table {
   } catch (const std::bad_alloc&) {
     return fail(errc::no_memory, "no volatile memory for the table of regions");
   }
-  // It is there.
+  // Takes out an entry, which is there.
   void erase(entry* e) noexcept {
     const std::uint64_t hash = hash_of(e->rid);
     shard& s = shards_[hash % shards];
@@ -105,7 +105,7 @@ class table {
     for (unsigned i = 0; i < shards; ++i) n += count_of(i);
     return n;
   }
-  // Of one shard, those without an entry too.
+  // Number of regions of one shard, also without entry.
   [[nodiscard]] std::uint64_t count_of(unsigned which) const noexcept {
     const std::lock_guard guard{shards_[which].lock};
     return shards_[which].entries + (saved_ == nullptr ? 0 : saved_->left(which));
@@ -155,7 +155,7 @@ class table {
   };
   struct alignas(2 * line_bytes) shard {
     std::atomic<buckets*> newest{nullptr};
-    std::atomic<std::uint64_t> moves{0};  // odd: an entry is in nobody's bucket
+    std::atomic<std::uint64_t> moves{0};  // odd: an entry is in no bucket
     mutable std::mutex lock;
     std::uint64_t entries = 0;
     std::vector<std::unique_ptr<buckets>> all;
@@ -212,7 +212,7 @@ class table {
   } catch (const std::bad_alloc&) {
     return fail(errc::no_memory, "no volatile memory for the table of regions");
   }
-  // It is not there; the shard is locked.  May throw std::bad_alloc.
+  // Adds an entry that is not there; the shard is locked.  May throw std::bad_alloc.
   static void add(shard& s, entry* e) {
     const std::uint64_t hash = hash_of(e->rid);
     buckets* b = s.newest.load(std::memory_order_relaxed);
@@ -224,7 +224,7 @@ class table {
   [[nodiscard]] static entry* look(const line& l, std::uint64_t rid) noexcept {
     for (const cell& c : l.cells) {
       if (c.rid.load(std::memory_order_relaxed) != rid) continue;
-      // acquire: pairs with the release of insert(): what the entry says.
+      // acquire: pairs with the release of insert(): the entry's contents.
       entry* const e = c.of.load(std::memory_order_acquire);
       // The two may be of different moments.
       if (e != nullptr && e->rid == rid) return e;
@@ -245,7 +245,7 @@ class table {
     }
     return false;
   }
-  // False: there was no room on a way of displacements_max steps, which was gone back.
+  // False: there was no room on a way of displacements_max steps, which were taken back.
   static bool put(shard& s, buckets& b, std::uint64_t hash, entry* e) noexcept {
     if (put_in(b.lines[b.first_of(hash)], e) || put_in(b.lines[b.second_of(hash)], e)) return true;
     s.moves.fetch_add(1, std::memory_order_acq_rel);

@@ -1,10 +1,10 @@
 // The part of a domain that takes pages back from regions that were cut off, when less than a tenth of the pool is free
 // (Lewat, section III-C; hole A5 of docs/design/023); included by domain.hpp.
 //
-/// By the thread that holds the region:
+/// The thread that holds the region:
 ///   1. the log is emptied, if a record could be replayed there
 ///   2. S shorter page map entry; F it;             | space/E8  before the pages get another use
-///   3. they wait for the readers of before (limbo.hpp)
+///   3. they wait for earlier readers (limbo.hpp)
 // A crash after 2 leaves pages that are free.  Tails of leased regions stay: a lease reads bytes that were cut off
 // since.
 #pragma once
@@ -65,7 +65,7 @@ void domain<M>::withdraw_tails() noexcept {
         cut_.store(true, std::memory_order_relaxed);
       }
       for (entry* const e : some) {
-        // One that another thread changes, or this one: at its next change.
+        // A region that another thread changes, or this one, follows at its next change.
         if (!e->lock.try_hold_for_a_moment()) continue;
         withdraw_tail(*s, *e);
         e->lock.let_go();

@@ -1,10 +1,10 @@
-// Tallies: how many regions and partners a set has, counted when the pool is closed.  Nothing else says that one is
-// missing: what was lost to zeros looks like places or pages that are free.  Beside them stands which table the close
-// has saved (saved_table.hpp), so that the numbers and the table are of one moment, or gone.
+// Tallies: how many regions and partners a set has, counted when the pool is closed.  Nothing else tells that one is
+// missing: bytes lost to zeros look like free places or pages.  Beside them stands the table that the close has saved
+// (saved_table.hpp), so that numbers and table are of one moment, or gone.
 //
 /// Closed.   S both numbers, the table; F them;  (all that was done is durable; they may come later, in part, or never)
 /// Changed.  S 0; F it;  | region/E21            they are gone before anything of the set changes
-// So whoever finds a number finds as many, or damage; and whoever finds all of them, the table of that moment.
+// So a process that finds a number finds as many, or damage; one that finds all words finds the table of that moment.
 #pragma once
 
 #include <atomic>
@@ -28,7 +28,7 @@ struct tally {
   } saved;
 };
 
-// The words of the entry at `entry`: one more than the number, so that none at all is not "nobody has counted".
+// The words of the entry at `entry`: one more than the number, so that none at all is told from "not counted".
 [[nodiscard]] constexpr std::uint64_t regions_word_at(std::uint64_t entry) noexcept {
   return entry + offsetof(layout::set_entry, regions);
 }
@@ -39,7 +39,7 @@ struct tally {
   return entry + offsetof(layout::set_entry, saved);
 }
 inline constexpr std::size_t tally_bytes = offsetof(layout::set_entry, reserved) - offsetof(layout::set_entry, regions);
-// Nothing: nobody has counted since the last change, or the word fails its check.
+// nullopt: not counted since the last change, or the word fails its check.
 [[nodiscard]] inline std::optional<std::uint64_t> counted_in(const std::byte* base, std::uint64_t at) noexcept {
   const std::uint64_t word = load_word(base, at);
   if (word == 0 || !word_holds(word, word_seed(at))) return std::nullopt;
@@ -49,7 +49,7 @@ inline constexpr std::size_t tally_bytes = offsetof(layout::set_entry, reserved)
   return (e.regions | e.partners | e.saved | e.saved_crc) != 0;
 }
 
-// Written back, not fenced; nothing where it says so already.
+// Written back, not fenced; does nothing if the word has that content.
 template <media M>
 void set_tally(M& medium, std::byte* base, std::uint64_t entry, const tally& t) noexcept {
   auto& e = *reinterpret_cast<layout::set_entry*>(base + entry);
@@ -67,7 +67,7 @@ template <media M>
 void clear_tally(M& medium, std::byte* base, std::uint64_t entry) noexcept {
   auto& e = *reinterpret_cast<layout::set_entry*>(base + entry);
   for (std::uint64_t* const word : {&e.regions, &e.partners, &e.saved, &e.saved_crc}) {
-    // relaxed: others store the same, and nobody reads it while there are changes.
+    // relaxed: others store the same, and no thread reads it while there are changes.
     std::atomic_ref{*word}.store(0, std::memory_order_relaxed);
   }
   medium.flush(&e.regions, tally_bytes);

@@ -1,10 +1,10 @@
 // A change of one region or of several, all or nothing: regions are held from the first call about them to the end,
 // new bytes wait in volatile memory, and commit() makes one record of all (Lewat, sections IV and IV-G).
 //
-// Deadlock.  A thread that holds regions, in whichever of its transactions, waits for another only if that comes after
-// all of them in the order of sets and numbers; one that comes before is taken if it is free, and otherwise the call
-// fails with errc::busy: the caller aborts and begins again with the regions given in advance.  Threads of the pool's
-// own, which hold regions for moments and wait for none meanwhile, are waited for in any order.
+// Deadlock.  A thread that holds regions, in whichever of its transactions, waits for another region only if that comes
+// after all of them in the order of sets and numbers; a region that comes before is taken if it is free, and otherwise
+// the call fails with errc::busy: the caller aborts and begins again with the regions given in advance.  Threads of the
+// pool's own, which hold regions for moments and wait for none meanwhile, are waited for in any order.
 //
 // Threads: one, which the caller keeps between domain::inside for each call.
 #pragma once
@@ -60,16 +60,16 @@ class transaction {
   // A region of `size` bytes that read as zeros, with room for `room` at least.  errc::exists, busy, no_space,
   // no_memory, too_large.
   [[nodiscard]] status create(std::uint64_t rid, std::uint64_t size, std::uint64_t room) noexcept;
-  // The rest is about regions that have joined; errc::not_found otherwise, or after drop().
+  // The following calls are for regions that have joined; errc::not_found otherwise, or after drop().
   [[nodiscard]] status drop(std::uint64_t rid) noexcept;
-  // errc::invalid: the bytes lie not within the region.
+  // errc::invalid: the bytes do not lie within the region.
   [[nodiscard]] status write(std::uint64_t rid, std::uint64_t offset, bytes from) noexcept;
-  // Where they went.  errc::too_large.
+  // Returns the offset of the bytes.  errc::too_large.
   [[nodiscard]] result<std::uint64_t> append(std::uint64_t rid, bytes from) noexcept;
   // A longer region reads as zeros there.  errc::too_large.
   [[nodiscard]] status truncate(std::uint64_t rid, std::uint64_t length) noexcept;
-  // As the transaction will leave it.  Bytes that were read: fewer at the end of the region.  errc::invalid: the offset
-  // is after the end.
+  // Reads bytes as the transaction will leave them.  Returns how many: fewer at the end of the region.  errc::invalid:
+  // the offset is after the end.
   [[nodiscard]] result<std::uint64_t> read(std::uint64_t rid, std::uint64_t offset,
                                            std::span<std::byte> to) const noexcept;
   [[nodiscard]] result<std::uint64_t> length(std::uint64_t rid) const noexcept;
@@ -111,7 +111,7 @@ class transaction {
     members_.push_back(m);
     sorted_.insert(sorted_.begin() + where, static_cast<std::uint32_t>(members_.size() - 1));
   }
-  // Whether all that it holds comes before the region.
+  // Whether all regions that it holds come before this one.
   [[nodiscard]] bool is_before(const set& s, std::uint64_t rid) const noexcept {
     if (sorted_.empty() || set_.index < s.index) return true;
     return &set_ == &s && members_[sorted_.back()].of->rid < rid;
@@ -142,7 +142,7 @@ class transaction {
   [[nodiscard]] result<std::uint64_t> slot(unsigned in_class) noexcept;
   [[nodiscard]] status run(member& m, std::uint64_t capacity) noexcept;
   void give_places(member& m) noexcept;
-  // Whether something has to be fenced before the record; errc::io.  May throw std::bad_alloc, as what follows.
+  // Whether something has to be fenced before the record; errc::io.  May throw std::bad_alloc, as the calls below.
   [[nodiscard]] result<bool> write_ahead(member& m);
   [[nodiscard]] status write_new(const member& m, std::uint64_t begin, std::uint64_t end);
   [[nodiscard]] status write_fresh(const member& m, std::uint64_t begin, std::uint64_t end, std::uint64_t free_since);
@@ -188,8 +188,8 @@ class transaction {
   bool short_of_room_ = false;  // a region could not move, and had to be recorded instead
 };
 
-// The region, held.  The thread waits outside of its epoch, so that what others leave comes back meanwhile; the entry
-// that it has found may be gone then, and is looked for again.
+// Holds the region.  The thread waits outside of its epoch, so that places which others leave come back meanwhile; its
+// entry may be gone then, and is looked for again.
 template <media M>
 result<entry*> transaction<M>::hold(std::uint64_t rid) noexcept {
   entry* e = nullptr;
@@ -226,7 +226,7 @@ result<entry*> transaction<M>::hold(std::uint64_t rid) noexcept {
   return set_.regions.absence(rid);
 }
 
-// A region that another transaction is about to make or take away is there, or not, when that is over.
+// A region that another transaction is about to make or drop exists, or not, when that is over.
 template <media M>
 status transaction<M>::insert(entry& made) noexcept {
   for (;;) {
@@ -369,7 +369,7 @@ status transaction<M>::truncate(std::uint64_t rid, std::uint64_t length) noexcep
   (*m)->touched = true;
   return {};
 }
-// What was written after the new end is gone, also where the region grows again.
+// Bytes written after the new end are gone, even if the region grows again.
 template <media M>
 void transaction<M>::cut_changes(member& m, std::uint64_t length) noexcept {
   for (std::uint32_t i = m.first; i != member::none; i = changes_[i].next) {

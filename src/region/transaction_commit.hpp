@@ -4,7 +4,7 @@
 // In the paper's order of rules (section IV-E), decided when the transaction commits and all of its bytes are known:
 //   1. up to 512 bytes:                        a record with a checksum (CERL); also where a region fits a slot, unless
 //                                              it has a replica (REWBL) or two copies (partner_writes.hpp)
-//   2. bytes that nothing has led to yet:      they go where they belong, then the header says so (LOFU, append)
+//   2. bytes that nothing has led to yet:      they go where they belong, then the header leads there (LOFU, append)
 //   3. half of the region and more:            all of it goes to a new place, then the header leads there (COUL)
 //   4. the rest:                               a record with a mark (REDO)
 // A region whose levelling counter has come to its end moves by 3 (section V), and so does one that is leased, unless
@@ -15,7 +15,7 @@
 
 namespace nvm::region {
 
-// For bytes that the region has already, where it may stay and may move.
+// Technique for bytes that the region has already, if it may stay and may move.
 template <media M>
 technique transaction<M>::wish(const member& m, const shape& s) const noexcept {
   switch (m.how) {
@@ -68,7 +68,7 @@ void transaction<M>::plan(member& m, bool large_by_copy) noexcept {
       thread_.levelled.add(1);
     }
   }
-  // A lease looks at bytes that were written, also at those that were cut off since.
+  // A lease looks at written bytes, also at bytes that were cut off since.
   const bool before_end = low != 0 || m.survived < e.written.load(std::memory_order_relaxed) || e.shrunk != 0;
   if (!moves && before_end && !close_to_leases(e)) moves = m.is_leased = true;
   if (moves) {
@@ -81,8 +81,8 @@ void transaction<M>::plan(member& m, bool large_by_copy) noexcept {
   m.moves = moves;
 }
 
-// Whether its run has room for so many bytes, with the pages after it (hole A1); they stay its own if the transaction
-// fails.  Room to grow is a wish.
+// Whether its run has room for so many bytes, with the pages after it (hole A1); the region keeps these pages if the
+// transaction fails.  Room to grow is not required.
 template <media M>
 bool transaction<M>::grow_in_place(entry& e, std::uint64_t bytes) noexcept {
   if (e.inside()) return false;
@@ -98,11 +98,11 @@ bool transaction<M>::grow_in_place(entry& e, std::uint64_t bytes) noexcept {
   return false;
 }
 
-// Whether the region can be changed in place: no lease looks there, or begins to before the transaction is over.
+// Whether the region can be changed in place: no lease looks there, and none begins before the transaction is over.
 template <media M>
 bool transaction<M>::close_to_leases(entry& e) noexcept {
   if (e.lock.close_unless_leased() || planted(plant::stored_under_lease)) return true;
-  // A smaller copy costs less than to know whether all were let go.
+  // A smaller copy costs less than finding out whether all leases were let go.
   constexpr std::uint64_t dear_from = 16 << 10;
   return e.written.load(std::memory_order_relaxed) >= dear_from && forget_leases(e);
 }
@@ -141,7 +141,7 @@ status transaction<M>::run(member& m, std::uint64_t capacity) noexcept {
     at = take();
   }
   if (is_full() && gather(ceil_div(capacity, domain_.pages().sizes().page_bytes()))) {
-    // What was left there comes back when its readers have moved on.
+    // Places that were left come back when their readers have moved on.
     for (unsigned i = 0; i < 16 && is_full(); ++i) {
       if (i != 0) std::this_thread::yield();
       domain_.reclaim(thread_);
@@ -154,7 +154,7 @@ status transaction<M>::run(member& m, std::uint64_t capacity) noexcept {
   return {};
 }
 
-// A new place for the bytes of a region, and a header where it can be no longer.
+// A new place for the bytes of a region, and a new header if the old one's slot does not fit.
 template <media M>
 status transaction<M>::take_places(member& m) noexcept {
   const entry& e = *m.of;
@@ -216,7 +216,7 @@ void transaction<M>::assemble(const member& m, std::uint64_t begin, std::uint64_
   });
 }
 
-// The same, to where it will be, and its write-back.
+// Copies the same bytes to their new place, and begins the write-back.
 template <media M>
 void transaction<M>::write_to(const member& m, std::uint64_t begin, std::uint64_t end) {
   if (assembled_.size() < std::min(end - begin, assembled_max)) assembled_.resize(std::min(end - begin, assembled_max));
@@ -235,8 +235,8 @@ void transaction<M>::write_to(const member& m, std::uint64_t begin, std::uint64_
   }
 }
 
-// The same on an image medium, where nothing leads there before the record of an order later than `free_since`: whole
-// sectors of a run go straight to their place, if the medium takes them, and the rest through its log.
+// The same on an image medium, where only a record that is ordered after `free_since` will lead there: whole sectors of
+// a run go straight to their place, if the medium takes them, and the rest through its log.
 template <media M>
 status transaction<M>::write_fresh(const member& m, std::uint64_t begin, std::uint64_t end, std::uint64_t free_since) {
   std::byte* const place = domain_.base() + m.place();
@@ -276,7 +276,7 @@ status transaction<M>::write_fresh(const member& m, std::uint64_t begin, std::ui
 template <media M>
 status transaction<M>::write_new(const member& m, std::uint64_t begin, std::uint64_t end) {
   if constexpr (M::atomic_batches) {
-    // What was cut off is there until the last change of the region is durable.
+    // Bytes that were cut off stay until the last change of the region is durable.
     const std::uint64_t own = m.new_place != 0 ? 0 : m.of->newest.load(std::memory_order_relaxed);
     return write_fresh(m, begin, end, std::max(domain_.pages().freed_by(), own));
   } else {
@@ -304,7 +304,7 @@ result<bool> transaction<M>::write_ahead(member& m) {
   return true;
 }
 
-// What the record has to say of the region.
+// Adds the record's ranges for the region.
 template <media M>
 void transaction<M>::gather(const member& m) noexcept {
   if (m.new_place == 0 && !m.dropped) {
@@ -392,7 +392,7 @@ status transaction<M>::prepare(bool large_by_copy) noexcept try {
       short_of_room_ = true;
     }
   }
-  thread_.log.straight.clear();  // of a region that has made way, too
+  thread_.log.straight.clear();  // also those of a region that has made way
   for (member& m : members_) {
     const auto fenced = write_ahead(m);
     if (!fenced) return fenced.error();
@@ -405,7 +405,7 @@ status transaction<M>::prepare(bool large_by_copy) noexcept try {
   return fail(errc::no_memory, "no volatile memory to commit a transaction of regions");
 }
 
-// The region is as the transaction wants it; its bytes are home.
+// Makes the entry follow the transaction; the bytes are home.
 template <media M>
 void transaction<M>::settle(member& m, std::uint64_t version) noexcept {
   entry& e = *m.of;
@@ -503,7 +503,7 @@ status transaction<M>::commit() noexcept {
     if (version) break;
     for (member& m : members_) give_places(m);
     const errc why = version.error();
-    // Of pages for a record that fits no ring.
+    // The failure was about pages for a record that fits no ring.
     const bool no_pages = prepared && why == errc::no_space;
     if (no_pages) domain_.reclaim(thread_);
     if (!no_pages && why != errc::too_large && why != errc::log_full) break;

@@ -1,8 +1,8 @@
-// Threads that wait for regions, by which came first: a writer that has waited long gets the region before those that
-// came later, so that none starves (Lewat, section IV-F: a writer that registers; and IV-G).
+// Threads that wait for regions, in the order of coming: a writer that has waited long gets the region before those
+// that came later, so that none starves (Lewat, section IV-F: a writer that registers; and IV-G).
 //
 // A waiting thread is known by a slot of its own: the region's entry may be freed meanwhile.  The region's lock says
-// only that it is wanted; then nobody takes it but whoever has waited longest.  A scan that misreads a slot which is
+// only that it is wanted; then only the thread takes it that has waited longest.  A scan that misreads a slot which is
 // being stored to costs a thread one more look.
 //
 // Threads: any; each has the slot of its number.
@@ -19,7 +19,7 @@ namespace nvm::region {
 
 class turns {
  public:
-  // Looks in vain after which a thread wants the region for itself: some 50 us.
+  // Looks in vain after which a thread marks the region as wanted: some 50 us.
   static constexpr unsigned patience = 128;
 
   void come(unsigned thread, unsigned set, std::uint64_t rid) noexcept {
@@ -33,7 +33,7 @@ class turns {
     s.ticket.store(next_.fetch_add(1, std::memory_order_relaxed), std::memory_order_release);
   }
   void go(unsigned thread) noexcept { slots_[thread].ticket.store(0, std::memory_order_relaxed); }
-  // Whether a thread waits for the same region that came before this one, or at all.
+  // Whether a thread waits for the same region that came before this one; and whether any does.
   [[nodiscard]] bool has_predecessor(unsigned thread) const noexcept {
     return any_with(thread, slots_[thread].ticket.load(std::memory_order_relaxed));
   }
