@@ -36,7 +36,7 @@ std::string_view take_word(std::string_view& rest) {
   return w;
 }
 
-// One line; empty: it is good.
+// Takes one line of the file; an empty answer: the line is good.
 std::string take_line(std::string_view line, std::array<medium_costs, medium_names.size()>& all) {
   const std::string_view name = take_word(line);
   if (name.empty() || name.front() == '#') return {};
@@ -68,7 +68,7 @@ double transactions_of(const site& s, const profile& run) {
 costs costs::usual() {
   costs c;
   std::string problem;
-  // Part of this program: a test reads it.
+  // The text is part of this program, and a test reads it.
   (void)c.replace(coefficients_text, problem);
   return c;
 }

@@ -32,7 +32,7 @@ struct medium_costs {
 
 class costs {
  public:
-  // Those that stand in coefficients.txt.
+  // The coefficients of coefficients.txt.
   [[nodiscard]] static costs usual();
   [[nodiscard]] static std::string_view text() noexcept;
   // Replaces what `text` names; false: `problem` says which line is wrong, and nothing was replaced.
@@ -47,7 +47,7 @@ enum class access_model : std::uint8_t { lines, instructions };
 
 struct assumptions {
   access_model model = access_model::lines;
-  bool transactions = true;  // the program's stores are inside of such
+  bool transactions = true;  // the program's stores are inside transactions
 };
 
 struct price {
@@ -66,11 +66,12 @@ enum class measure : std::uint8_t { time, energy, wear };
 struct ranked_site {
   std::uint32_t number = 0;  // in the profile
   std::array<price, medium_names.size()> prices{};
-  double gain = 0;             // what the target saves against DRAM; of wear: against nothing, so never above 0
-  medium best = medium::dram;  // the cheapest by that measure, of equal ones the first
+  double gain = 0;             // what the target saves against DRAM; for wear there is no such comparison, so never
+                               // above 0
+  medium best = medium::dram;  // the cheapest by that measure; the first of equal ones
 };
 
-// Path sites, by falling gain; of equal ones by falling bytes, then by number.
+// Path sites by falling gain, equal ones by falling bytes, then by number.
 [[nodiscard]] std::vector<ranked_site> rank(const profile& run, const costs& c, const assumptions& a, medium target,
                                             measure by);
 

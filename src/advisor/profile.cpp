@@ -19,7 +19,7 @@ int digit_of(char c) noexcept {
   return c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
 }
 
-// A line, taken field by field; the first that is wrong stays.
+// A line, taken field by field; it keeps the first error.
 class line {
  public:
   explicit line(std::string_view text) : rest_{text} {}
@@ -194,7 +194,7 @@ class reader {
     p.function = l.text();
     p.called = l.text();
     if (p.called == "-") p.called.clear();
-    // An earlier one, so that no chain leads back.
+    // An earlier place, so that no chain is a circle.
     p.around = l.reference(result.places.size(), true);
     result.places.push_back(std::move(p));
   }
@@ -229,7 +229,7 @@ std::uint64_t plus(std::uint64_t a, std::uint64_t b) noexcept {
   return a > std::numeric_limits<std::uint64_t>::max() - b ? std::numeric_limits<std::uint64_t>::max() : a + b;
 }
 
-// Finds in `all` what `more` has, by what it says, and adds what is not there.
+// Finds the records of `more` in `all` by their content, and adds those that are missing.
 class merger {
  public:
   merger(profile& all, const profile& more) : all_{all}, more_{more} {}

@@ -63,16 +63,17 @@ struct profile {
   // By number, which must not be 0.
   [[nodiscard]] const source_file& file(std::uint32_t n) const noexcept { return files[n - 1]; }
   [[nodiscard]] const place& at(std::uint32_t n) const noexcept { return places[n - 1]; }
-  // The innermost place of a site and those it was inlined into, then the next; at most path_depth_max.
+  // The innermost place of a site and the places that it was inlined into, then the same of the next; at most
+  // path_depth_max.
   [[nodiscard]] std::vector<std::uint32_t> whole_path(const site& s) const;
 };
 
 // The largest profile that is read.
 inline constexpr std::size_t profile_bytes_max = std::size_t{256} << 20;
 
-// Nothing: `problem` says which line is wrong and what was expected there.
+// No value: `problem` says which line is wrong and what was expected there.
 [[nodiscard]] std::optional<profile> read_profile(std::string_view text, std::string& problem);
-// Adds `more` to `all`; false: they are not of one build, or counted in different ways, and `all` is as it was.
+// Adds `more` to `all`; false: they are of two builds, or were counted in different ways, and `all` is unchanged.
 [[nodiscard]] bool merge(profile& all, const profile& more, std::string& problem);
 
 }  // namespace nvm::advisor

@@ -1,7 +1,7 @@
 // A profile: what one run of a program compiled with -fnvm-profile leaves behind for `holdfast advise`.
 //
-// Text, a record a line, fields apart by one blank, in this order but for files,
-// units and places, which come before what refers to them:
+// Text, one record a line, fields separated by one blank. Records come in this order, but a file, unit or place stands
+// before whatever refers to it:
 //
 //   holdfast-profile 1
 //   build <hex>                      build id of the program

@@ -1,5 +1,5 @@
 // NVM_ASSERT states what only a bug of ours could break; it stays on in release builds, because a wrong metadata store
-// is worse than an abort.  Bytes that were read from a medium never meet it: they get an `if` and errc::corrupt.
+// is worse than an abort. Bytes that were read from a medium are never asserted: they get an `if` and errc::corrupt.
 #pragma once
 
 namespace nvm {

@@ -1,4 +1,4 @@
-// Arithmetic that cannot wrap unnoticed, rounding, and the sizes everything is made of.
+// Arithmetic that cannot wrap unnoticed, rounding, and the units of everything's size.
 #pragma once
 
 #include <bit>

@@ -1,6 +1,6 @@
 // A 64-bit word that proves itself: 56 bits of content and a CRC-8 of them in the top byte.
 //
-// Allocation state changes by single aligned 8-byte stores, so its check has to live in the same eight bytes.  The CRC
+// Allocation state changes by single aligned 8-byte stores, so its check has to be in the same eight bytes.  The CRC
 // finds every single-bit error and every error confined to one byte (bursts up to 8 bits); `seed` binds a word to its
 // place, so that a word that landed elsewhere fails too.  The all-zero word is valid everywhere and means "nothing":
 // zeroed memory is a valid empty bitmap and a valid free page.

@@ -1,4 +1,4 @@
-// Memory that will be needed soon.
+// Fetching of memory that will be needed soon.
 #pragma once
 
 #include <cstddef>
@@ -8,7 +8,7 @@
 
 namespace nvm {
 
-// Lines that are fetched of one range at most: more than a processor loads at once.
+// Most lines that are fetched of one range: more than a processor loads at once.
 inline constexpr std::uint64_t fetched_lines_max = 16;
 
 // Begins to bring the first lines of [p, p + n) into the cache.  Any address will do.  Inlined: GCC removes calls of a

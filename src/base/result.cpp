@@ -1,8 +1,8 @@
 // Failures of threads: codes in memory of the thread, sentences in places that threads take.
 //
-// The memory of the thread itself is scarce: a library that is loaded late gets what is left of a small static block.
-// Hence the sentences lie outside of it. A thread takes a place with its first failure and gives it back when it ends.
-// The first places need no allocation, so that a failure for want of memory can be told.
+// The memory of the thread itself is scarce: a library that is loaded late gets the rest of a small static block. Hence
+// the sentences lie outside of it. A thread takes a place with its first failure and gives it back when it ends. The
+// first places need no allocation, so that a lack of memory can be reported.
 #include "base/result.hpp"
 
 #include <pthread.h>

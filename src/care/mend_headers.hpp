@@ -19,8 +19,8 @@ struct mended_header {
   std::uint64_t other = 0;      // offset of the extent that it was exchanged with; 0: none
   bool has_all_places = false;  // of nodes: its allocation words say that there are nodes in all places
   std::uint64_t objects = 0;    // of objects: as many may be there
-  std::uint64_t twin = 0;    // offset of another page with the bytes of its first one, which are lost; 0: none
-  std::uint64_t places = 0;  // for nodes in that first page, or slots of objects
+  std::uint64_t twin = 0;       // offset of another page with the bytes of its first one, which are lost; 0: none
+  std::uint64_t places = 0;     // for nodes in that first page, or slots of objects
 };
 
 // On an image whose page map may be damaged.  object(offset of its header) is called for each object that may be one.

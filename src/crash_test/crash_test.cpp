@@ -29,7 +29,7 @@ using clock = std::chrono::steady_clock;
 
 double since(clock::time_point t) { return std::chrono::duration<double>(clock::now() - t).count(); }
 
-// The trace as the explorer's run: its flushes and fences get the machine's numbers.
+// Replays the trace as the explorer's run: its flushes and fences get the machine's numbers.
 void replay_trace(const recording& r, const session& s, machine& m) {
   explore::trace& t = *m.recording();
   t = s.trace;
@@ -310,7 +310,7 @@ class tester {
     return true;
   }
 
-  // Length of the file that the image is the beginning of.
+  // Length of the file whose beginning the image is.
   std::uint64_t file_bytes(const std::byte* image, std::uint64_t bytes) const {
     if (foreign_) return bytes;
     const auto sb = superblock_of(image, bytes);
@@ -319,7 +319,7 @@ class tester {
     return std::max(bytes, g.page_offset(g.size_pages));
   }
 
-  // Every `stride`-th state that the stage will meet is shown to the check: as many as there is time for.
+  // The check is shown every `stride`-th state of the stage: as many as there is time for.
   void plan_sample(const stage& g) {
     asked_states_ = 0;
     met_states_ = 0;
@@ -343,7 +343,7 @@ class tester {
       o = judge.judge(candidate_->path());
     }
     if (!o && asked_ != nullptr) o = asked_->judge(candidate_->path());
-    // Known after some runs what one costs: the rest is spread over the whole trace.
+    // After some runs the cost of one is known, and the rest is spread over the whole trace.
     constexpr std::uint64_t learnt_after = 8;
     if (!replaying_ && asked_states_ == learnt_after) {
       const double cost = since(stage_begun_) / static_cast<double>(asked_states_);
@@ -352,7 +352,7 @@ class tester {
           std::max<std::uint64_t>(1, static_cast<std::uint64_t>(static_cast<double>(expected_states_) / affordable));
     }
     if (!o) return explore::pass();
-    // What the library's own judgement blames a store for is one finding with that.
+    // A finding of the check and one of the library's own judgement for the same store are one.
     constexpr std::uint64_t torn = ~std::uint64_t{0};
     const std::uint64_t whole = foreign_ ? torn : judge_->transactions_in(m, w).value_or(torn);
     if (!foreign_ && settings_.own_check && whole == torn) {
@@ -361,8 +361,8 @@ class tester {
         return v;
       }
     }
-    // Failures of one kind are told apart by the last store of the program's own before the crash; but where the state
-    // is one between two transactions, none is lost or torn: the boundary itself is wrong.
+    // Failures of one kind are told apart by the program's own last store before the crash. A state between two
+    // transactions has no lost or torn store: the boundary itself is wrong.
     std::string text = o->what;
     const nvm_rec_site* site = nullptr;
     if (whole != torn && whole != 0) {
@@ -436,7 +436,7 @@ class tester {
     }
     f.details += explorer_lines(v.report, what.find(between_transactions) != std::string::npos);
     if (g.outside && f.details.find("missing edge") != std::string::npos && said != messages_.end()) {
-      // Different stores may uncover the loss of one, or of one line: that is to blame.
+      // Several stores may uncover the loss of one store, or of one line: the lost one is to blame.
       const auto [site, line] = first_lost(v.report);
       const bool known = !causes_.insert(said->second.of.what + " for want of " + site).second;
       if (!causes_.insert(said->second.of.what + " for want of line " + line).second || known) return;
@@ -444,7 +444,7 @@ class tester {
     add(std::move(f), v.promised, v.started);
   }
 
-  // Place and line of the first store that the explorer's report says was lost; empty: it says none.
+  // Place and line of the first lost store of the explorer's report; empty: the report has none.
   static std::pair<std::string, std::string> first_lost(const std::string& report) {
     const std::string mark = "first lost: ";
     const std::size_t at = report.find(mark);
@@ -463,8 +463,8 @@ class tester {
     return "  " + o.what + more + (o.message.empty() ? "" : ": " + o.message) + "\n";
   }
 
-  // The explorer's report without its headline, which says what `what` says.  Of a state in which nothing is torn, only
-  // where it was and how it is replayed.
+  // The explorer's report without its headline, which repeats `what`. For a state without torn stores, only its place
+  // and how to replay it.
   static std::string explorer_lines(const std::string& report, bool whole) {
     std::string lines;
     std::size_t number = 0;
@@ -497,7 +497,7 @@ class tester {
     out_.findings.push_back(std::move(f));
   }
 
-  // What the trace alone shows and no state did: a finding where contents could not be compared, otherwise a note.
+  // Faults that the trace shows and no state did: findings if contents could not be compared, otherwise notes.
   void by_the_trace() {
     if (foreign_) return not_durable_at_end();
     if (!settings_.own_check) return;
@@ -545,7 +545,7 @@ class tester {
     o.persistency = settings_.models.front();
     std::set<std::string> lines;
     for (const explore::finding& r : explore::check_rules(t, s, o, m.places())) {
-      // One report for each line of the file, and none for what a state has shown.
+      // One report for each line of the file, unless a state has shown the same.
       const std::string line = r.text.substr(std::min(r.text.size(), r.place.size()));
       const bool shown = std::any_of(causes_.begin(), causes_.end(),
                                      [&](const std::string& c) { return c.ends_with(" for want of " + r.place); });

@@ -29,10 +29,10 @@ struct settings {
   std::uint64_t seed = 1;
   bool own_check = true;  // the library's judgement
   std::string replay;     // token
-  std::string trace;      // file to keep the trace in; with no program: to read it from
+  std::string trace;      // file to keep the trace in; without a program: file to read it from
   std::string pmemcheck;  // store log in place of a program
   std::string image;      // and the file's content when it began
-  std::string file;       // of several that it registers
+  std::string file;       // the one to take if the log registers several
 };
 
 struct finding {
@@ -44,7 +44,7 @@ struct finding {
   std::string details;  // lines
   std::string token;    // replays the state; empty: the trace alone shows it
   std::string model;
-  std::string output;  // how the program's own output tells it, if that was tried
+  std::string output;  // how the program's own output shows it, if that was tried
   std::uint64_t states = 0;
   std::uint64_t states_before = 0;  // tried before it was found
   double seconds = 0;               // after the start, recording included
@@ -68,7 +68,7 @@ struct outcome {
   bool budget_spent = false;
 };
 
-// What goes on, for who watches.
+// What goes on, for a caller that watches.
 struct observer {
   std::function<void(const finding&)> found;
   std::atomic<double>* share = nullptr;

@@ -1,4 +1,4 @@
-// What the tool and a program that judges crash states say to each other, over a socket.
+// Messages over a socket between the tool and a program that judges crash states.
 #pragma once
 
 #include <cstdint>

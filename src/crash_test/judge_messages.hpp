@@ -1,4 +1,4 @@
-// What the judge and the process outside say to each other: whole messages over a socket, both ends on one machine.
+// Messages between the judge and the process outside: whole ones over a socket, both ends on one machine.
 #pragma once
 
 #include <sys/socket.h>

@@ -28,7 +28,7 @@ namespace {
 
 // ---- the directory --------------------------------------------------------------------------------------------------
 
-char to_remove[512];  // of the one scratch there is, for a signal handler
+char to_remove[512];  // path of the only scratch directory, for a signal handler
 constexpr int interruptions[] = {SIGINT, SIGTERM, SIGHUP};
 
 void remove_files(const char* directory) noexcept {
@@ -55,7 +55,7 @@ void on_interruption(int number) {
 
 using clock = std::chrono::steady_clock;
 
-// Arguments and environment of a child, made before fork(), after which nothing may be allocated.  They refer to the
+// Arguments and environment of a child, made before fork(): nothing may be allocated after it. They refer to the
 // strings that they are made from.
 struct child_vectors {
   std::vector<char*> arguments, environment;
@@ -188,7 +188,7 @@ void gather(running& r, const run_options& o, ending& e) {
   }
 }
 
-// Waits for the end of a child that may have closed its output and live on; returns its wait status.
+// Waits for the end of a child, which may have closed its output earlier; returns its wait status.
 int wait_for_end(running& r) {
   while (!r.late && r.limited) {
     siginfo_t info{};
@@ -288,7 +288,7 @@ candidate_file::~candidate_file() {
 
 bool candidate_file::put(const std::byte* image, std::uint64_t length) {
   constexpr std::uint64_t page = 4096;
-  // The program that was asked last may have made the file longer, or have written beyond the image: that goes.
+  // The program that was asked last may have extended the file or written beyond the image: both are undone.
   if (::ftruncate(descriptor_, static_cast<off_t>(bytes_)) != 0) return false;
   if (::ftruncate(descriptor_, static_cast<off_t>(std::max(length, bytes_))) != 0) return false;
   static constexpr std::byte zeros[page]{};
@@ -363,7 +363,7 @@ std::unique_ptr<program_judge> program_judge::start(const std::vector<std::strin
     return nullptr;
   }
   std::unique_ptr<program_judge> judge{new program_judge{child, ends[0], seconds_max}};
-  // A program that was built without recording runs as ever and says nothing: not for long.
+  // A program that was built without recording runs as usual and never answers, so the wait is short.
   pollfd p{ends[0], POLLIN, 0};
   layout::judge_greeting hello{};
   constexpr int greeting_ms = 5000;

@@ -14,8 +14,8 @@
 
 namespace nvm::crash_test {
 
-// A directory of our own on tmpfs where there is one, removed with the files that we put there; also when the process
-// is interrupted.
+// A directory of our own, on tmpfs if there is one. It is removed with the files that we put there, also when the
+// process is interrupted.
 class scratch {
  public:
   // nullopt with the reason.
@@ -46,7 +46,7 @@ struct ending {
   [[nodiscard]] std::string text() const;
 };
 
-// For whoever opens a state: it is an image of the pool, which was in use, in a file of its own.
+// For a program that opens a state: the state is an image of a pool that was in use, in a file of its own.
 inline constexpr const char* accepts_copies = "HOLDFAST_ACCEPT_COPY=1";
 
 struct run_options {
@@ -79,7 +79,7 @@ class candidate_file {
   std::uint64_t bytes_;
 };
 
-// Finding of a judge; nullopt: none.  `what` is the same for each failure of a kind, `message` is of this one.
+// Finding of a judge; nullopt: none. `what` is the same for each failure of a kind, `message` is this one's own.
 struct objection {
   std::string what;
   std::string message;

@@ -179,13 +179,13 @@ class log_reader {
       return {};
     }
     session_.path = name;
-    // Mapped anew: what lay there before is gone.
+    // A new mapping takes the place of older ones there.
     std::erase_if(mappings_, [&](const mapping& m) { return m.address < *a + *n && *a < m.address + m.bytes; });
     mappings_.push_back({*a, *n, *o});
     return {};
   }
 
-  // Offset in the file of a range of addresses; nothing: it is not of the file.
+  // Offset in the file of a range of addresses; no value: the range is outside of the file.
   std::optional<std::uint64_t> offset_of(std::uint64_t address, std::uint64_t bytes) const {
     for (const mapping& m : mappings_) {
       if (range_inside(address - m.address, bytes, m.bytes)) return m.offset + (address - m.address);
@@ -275,7 +275,7 @@ class log_reader {
   std::size_t number_ = 0;  // of entries
   std::vector<std::string> files_;
   std::vector<mapping> mappings_;
-  std::vector<std::byte> mirror_;  // the file as the log has left it so far
+  std::vector<std::byte> mirror_;  // the file after the entries so far
   std::uint64_t reach_ = 0;
   std::map<std::string, const nvm_rec_site*> sites_;
   session session_;

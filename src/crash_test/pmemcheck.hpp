@@ -7,8 +7,8 @@
 //   FENCE
 //
 // Numbers are hexadecimal, with or without 0x.  Other words in capitals, and words that end in .BEGIN or .END,
-// are for the tool that usually reads the log; they are passed over.  A log may be anything: what does not fit refuses
-// it, with line and entry.
+// are for the tool that usually reads the log; they are passed over.  A log may be anything: the first entry that does
+// not fit refuses it, with line and entry.
 #pragma once
 
 #include <cstdint>

@@ -16,7 +16,7 @@ using explore::fault;
 using explore::pass;
 using explore::verdict;
 
-// Costs nothing, and tells the machine which lines change.
+// Media without latency that tell the machine which lines change.
 class touching_media {
  public:
   static constexpr bool atomic_batches = false;
@@ -182,13 +182,13 @@ void pool_judge::weigh(const std::byte* found, const std::vector<object>& object
     return reinterpret_cast<const std::byte*>(words)[at - e.offset / 8 * 8];
   };
   if (root != expected.root) return;
-  // Objects that both have; others are made or freed by the running transaction.
+  // Only objects of both states: the running transaction makes or frees the others.
   for (const object& o : objects) {
     if (std::find(expected.objects.begin(), expected.objects.end(), o) == expected.objects.end()) continue;
     if (std::memcmp(found + o.offset, expected.image.data() + o.offset, o.bytes) == 0) continue;
     for (std::uint64_t at = o.offset; at < o.offset + o.bytes; ++at) {
       if (found[at] == expected.image[at]) continue;
-      // The newest store to the byte that the trace finds wrong and that left what is there now; else the newest.
+      // The newest store to the byte that the trace calls wrong and whose value is there now; else the newest store.
       const event* newest = nullptr;
       for (std::size_t i = std::min<std::size_t>(w.event, events.size()); i-- > 0;) {
         const event& e = events[i];

@@ -1,12 +1,12 @@
 // The library's own judgement of a crash state, in this process: recovery, the full check, and a comparison of every
 // object with what it held between the program's transactions.
 //
-// The states between transactions are those of the recorded run, at the points where a transaction has just ended.  One
-// thread's transactions promise that a crash leaves one of two of them: that after the last one which returned, or that
-// after the one that was running.  What differs from both is named by the store that made the difference.  With several
-// threads any subset of the running transactions may be there, and contents are not compared.
+// The states between transactions are those of the recorded run, at the points where a transaction has just ended.
+// With one thread, a crash leaves one of two of them: the state after the last transaction that returned, or the state
+// after the one that was running. A difference from both is reported with the store that made it. With several threads
+// any subset of the running transactions may be there, and contents are not compared.
 //
-// Recovery's stores are taken back by the lines that it writes back, which are all that it changes.
+// Recovery's stores are undone line by line: it writes back every line that it changes.
 #pragma once
 
 #include <cstdint>
@@ -28,21 +28,21 @@ class pool_judge {
   [[nodiscard]] explore::verdict check(explore::machine& m, const explore::window& w);
   [[nodiscard]] bool compares_contents() const noexcept { return compares_; }
 
-  // Recovers the state and says after how many transactions it is the state of the run; nothing: after no number.
+  // Recovers the state and finds after how many transactions the run had it; no value: after none.
   [[nodiscard]] std::optional<std::uint64_t> transactions_in(explore::machine& m, const explore::window& w);
 
-  // What a verdict is about: the store that is to blame, if one is known, and more than one line of text.
+  // The reason of a verdict: the store that is to blame, if one is known, and text of several lines.
   struct blame {
     store_fault fault = store_fault::none;
     const nvm_rec_site* site = nullptr;
     std::string details;
   };
-  // The blame for a verdict that check() gave; null for others.
+  // The blame for a verdict of check(); null for other texts.
   [[nodiscard]] const blame* blame_of(const std::string& verdict) const;
 
   // The pool's bytes when `transactions` of them had ended.
   [[nodiscard]] std::vector<std::byte> image_after(std::uint64_t transactions) const;
-  // A committed object holds the byte, in the state after `transactions`.
+  // Whether a committed object holds the byte in the state after `transactions`.
   [[nodiscard]] bool in_object(std::uint64_t transactions, std::uint64_t offset) const;
 
  private:
@@ -72,12 +72,12 @@ class pool_judge {
     const explore::event* e = nullptr;
     store_fault fault = store_fault::none;
   };
-  // Looks for a worse one than `worst` where what was found differs from `expected`.
+  // Looks for a worse suspicion than `worst` where the found bytes differ from `expected`.
   void weigh(const std::byte* found, const std::vector<object>& objects, std::uint64_t root, const explore::window& w,
              const state& expected, suspicion& worst) const;
   [[nodiscard]] blame blame_for(const suspicion& worst, const std::byte* found, const std::vector<object>& objects,
                                 const explore::window& w, bool has_after) const;
-  // The store that made the difference, to a byte that is neither as before nor as after the transaction.
+  // Names the store that made the difference: to a byte that is neither as before nor as after the transaction.
   [[nodiscard]] std::string accuse(const std::byte* found, const std::vector<object>& objects, std::uint64_t root,
                                    const explore::window& w, bool has_after);
 

@@ -97,7 +97,7 @@ class trace_reader {
     session s;
     std::uint64_t base = 0;
     std::uint64_t capacity = 0;
-    std::uint64_t reach = 0;  // bytes of the image that something lies in
+    std::uint64_t reach = 0;  // end of the image's used bytes
     bool ready = false;
     std::uint64_t begun = 0;          // transactions
     std::uint64_t running[256] = {};  // transaction of each thread
@@ -118,7 +118,7 @@ class trace_reader {
     return span <= 8 ? 0 : span;
   }
 
-  // The open pool that holds the range; null: it is none of ours.
+  // The open pool that holds the range; null: no recorded pool does.
   opened* pool_of(std::uint64_t address, std::uint64_t bytes) {
     auto it = open_.upper_bound(address);
     if (it == open_.begin()) return nullptr;
@@ -312,7 +312,7 @@ class trace_reader {
     o.s.image.resize(o.reach);
     if (!find_pages_used(o)) return too_large;
     o.s.transactions = o.begun;
-    // A flush may go beyond what anything lies in.
+    // A flush may reach beyond the used bytes.
     for (event& e : o.s.trace.events) {
       if (e.kind == event_kind::flush) e.payload = std::min(e.payload, o.reach - e.offset);
     }
@@ -337,7 +337,7 @@ class trace_reader {
     }
   }
 
-  // Entries of the page map that no image and no store ever fills; the image reaches as far as the others point.
+  // Finds entries of the page map that no image and no store ever fills; the image reaches as far as the others point.
   bool find_pages_used(opened& o) {
     session& s = o.s;
     const auto sb = superblock_of(s.image.data(), s.image.size());

@@ -1,7 +1,7 @@
 // Recording: what a program did to its pools, read from a trace file, ready for the explorer.
 //
-// A trace file may be anything: every length, number and address is checked before it is used, and what does not fit
-// refuses the file with the record's offset.
+// A trace file may be anything: every length, number and address is checked before it is used, and the first that does
+// not fit refuses the file with the record's offset.
 #pragma once
 
 #include <cstdint>
@@ -25,10 +25,10 @@ struct place {
   // "file:line (function)".
   [[nodiscard]] std::string text() const;
 };
-// Of a site that reading made.
+// Text of a site that read_recording() made.
 [[nodiscard]] std::string text_of(const nvm_rec_site* s);
 
-// What is wrong with a store of the program's own, by the trace alone.
+// Fault of a program's own store, as the trace alone shows it.
 enum class store_fault : std::uint8_t {
   none,
   outside,   // its thread has no transaction open in the pool
@@ -39,7 +39,7 @@ enum class store_fault : std::uint8_t {
 // From the opening of a pool to its closing.
 struct session {
   std::string path;
-  std::vector<std::byte> image;  // as it was opened; whole pages, up to the last that anything lies in
+  std::vector<std::byte> image;  // bytes at the opening; whole pages, up to the last used one
   std::uint64_t pages_used = 0;  // data pages from this one on are free in every state
   explore::trace trace;          // offsets instead of addresses; `place` of a flush or fence indexes recording::places
   std::vector<store_fault> faults;  // of each event
@@ -67,7 +67,7 @@ inline constexpr std::uint64_t image_bytes_max = std::uint64_t{1} << 30;
 [[nodiscard]] std::optional<recording> read_recording(const std::byte* trace, std::uint64_t bytes, std::string& problem,
                                                       std::uint64_t image_max = image_bytes_max);
 
-// What comes from a file and is shown to people: no control characters but white space.
+// Whether text from a file may be shown to people: it has no control characters but white space.
 [[nodiscard]] bool is_text(std::string_view text) noexcept;
 
 // Finds the faults of a session's stores.

@@ -2,7 +2,7 @@
 //
 // A header, then records one after the other: 24 bytes each, those of some kinds followed by a payload, rounded up
 // to 8.  Written by the recording run-time through a shared mapping, so that a killed program leaves a trace that is
-// whole up to `used`. Addresses are those of the recorded process.  Little-endian; a file of the moment, read by the
+// whole up to `used`. Addresses are those of the recorded process.  Little-endian; a temporary file, read only by the
 // build that wrote it.
 #pragma once
 
@@ -51,7 +51,7 @@ inline constexpr std::uint8_t trace_kind_max = static_cast<std::uint8_t>(trace_k
 
 inline constexpr std::uint32_t trace_page_bytes = 4096;
 
-// Tells a page that recorded stores have made from one that was changed behind the recording's back.
+// Tells a page that recorded stores have made from one that unrecorded stores have changed.
 inline std::uint64_t trace_sum(const std::byte* page) noexcept {
   std::uint64_t sum = 0;
   for (std::uint32_t at = 0; at < trace_page_bytes; at += 8) {

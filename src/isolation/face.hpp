@@ -1,4 +1,4 @@
-// What an engine is given by a barrier transaction.
+// The lines that a barrier transaction gives to an engine.
 #pragma once
 
 #include "isolation/written_line.hpp"

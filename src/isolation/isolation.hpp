@@ -1,5 +1,4 @@
-// Door of layer 5, isolation: what transactions that run at the same time need to know of each other.  Volatile; knows
-// no engine.
+// Door of layer 5, isolation: what simultaneous transactions need to know of each other.  Volatile; knows no engine.
 #pragma once
 
 #include "isolation/journal.hpp"

@@ -1,5 +1,4 @@
-// Bytes as they were, with savepoints: what a transaction needs to take its stores back, all of them or those of its
-// innermost level.
+// Old bytes, with savepoints: a transaction undoes its stores by them, all of them or those of its innermost level.
 //
 // The outermost level keeps a byte once, in a table of lines.  Inner levels are short: they keep old bytes one after
 // the other, and these join the table when the level becomes part of the outermost one.
@@ -66,7 +65,7 @@ class journal {
     }
     forget(m);
   }
-  // Nothing since `m` will be put back.
+  // Forgets what was kept since `m`: it will not be put back.
   void forget(const mark& m) noexcept {
     pieces_.resize(m.pieces);
     bytes_.resize(m.bytes);
@@ -89,7 +88,7 @@ class journal {
     std::size_t n;
   };
 
-  // take(to, from, n) copies what is not kept yet.
+  // Calls take(to, from, n), which copies, for bytes that are not kept yet.
   template <class Take>
   void keep_once(const std::byte* p, std::size_t n, Take&& take) {
     while (n != 0) {

@@ -41,7 +41,7 @@ void limbo::sweep() noexcept {
     for (auto w = list_.begin(); w != kept; ++w) std::free(w->p);
     list_.erase(list_.begin(), kept);
   }
-  // As many again before the next look, so that one slow thread does not make each free look at all of them.
+  // The next sweep waits until the list has doubled, so that with one slow thread not each free looks at all of them.
   sweep_at_ = list_.size() * 2 + sweep_every;
   orphans& others = of_ended_threads();
   const std::lock_guard guard{others.lock};

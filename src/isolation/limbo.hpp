@@ -1,4 +1,5 @@
-// Volatile memory that a transaction has freed while others may still look at it: it goes back when none of them can.
+// Volatile memory that a transaction has freed while others may still read it: it goes back to malloc() when none of
+// them can.
 #pragma once
 
 #include <cstddef>
@@ -16,7 +17,7 @@ class limbo {
   limbo(const limbo&) = delete;
   limbo& operator=(const limbo&) = delete;
 
-  // Unlinked by a transaction of `version`, from malloc().
+  // Adds memory from malloc() that a transaction of `version` has unlinked.
   void add(void* p, std::uint64_t version) noexcept;
   // Frees the memory that no transaction can read.
   void sweep() noexcept;

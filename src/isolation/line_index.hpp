@@ -19,7 +19,7 @@ class line_index {
   // `slots` is a power of two.  May throw std::bad_alloc.
   explicit line_index(std::size_t slots) : slots_(slots) {}
 
-  // As many entries there may be before enlarge().
+  // Most entries before enlarge() is needed.
   [[nodiscard]] std::size_t room() const noexcept { return slots_.size() / 2; }
 
   // npos: the line has none.
@@ -31,7 +31,7 @@ class line_index {
       if (line_of(s.entry) == line) return s.entry;
     }
   }
-  // The same; a line that has none gets entry `next`, the number of entries so far, if there is room.
+  // The same; a line without an entry gets `next`, the number of entries so far, if there is room.
   template <class LineOf>
   [[nodiscard, NVM_INLINE]] std::size_t at(std::uint64_t line, std::size_t next, LineOf&& line_of) noexcept {
     for (std::size_t i = hash(line);; i = (i + 1) & (slots_.size() - 1)) {
@@ -51,7 +51,7 @@ class line_index {
       epoch_ = 1;
     }
   }
-  // Room for twice as many as the `count` there are.  May throw std::bad_alloc, changing nothing.
+  // Makes room for twice as many as the present `count`.  May throw std::bad_alloc, changing nothing.
   template <class LineOf>
   void enlarge(std::size_t count, LineOf&& line_of) {
     std::vector<slot> larger(slots_.size() * 2);

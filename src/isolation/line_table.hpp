@@ -56,7 +56,7 @@ class line_table {
     return at_quickly(line);
   }
 
-  // Removes lines without bytes; what find() and at() said is void, and they may not be called before clear().
+  // Removes lines without bytes. Earlier answers of find() and at() are void, and neither may be called before clear().
   void drop_empty_lines() noexcept {
     written_line* const end = lines_.get() + size_;
     size_ = static_cast<std::size_t>(
@@ -64,7 +64,7 @@ class line_table {
     index_.forget();  // it names places where other lines are now, or none
   }
 
-  // All bytes to where they belong.
+  // Stores all bytes to where they belong.
   void store_home() const noexcept {
     for (const written_line& w : lines()) isolation::store_home(w);
   }
@@ -93,7 +93,7 @@ class line_table {
   }
 
   line_index index_{slots_first};
-  std::unique_ptr<written_line[]> lines_;  // as many as there is room for in the index
+  std::unique_ptr<written_line[]> lines_;  // as many as the index has room for
   std::size_t size_ = 0;
 };
 

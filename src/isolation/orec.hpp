@@ -1,4 +1,4 @@
-// Ownership records: one word for each line of memory, or rather for all lines of a hash, of the whole process.
+// Ownership records: one word for all lines of memory that have one hash, for the whole process.
 //
 // A word is the version of the last transaction that wrote one of its lines, or names the transaction that is writing
 // now.  They are volatile: after a restart every line has version 0.
@@ -13,8 +13,8 @@
 
 namespace nvm::isolation {
 
-// An atomic word.  Not std::atomic: a million of those are no constant to every compiler, and the table has to be there
-// before the first constructor of a program and cost nothing until it is used.
+// An atomic word.  Not std::atomic: a million of those are no constant to every compiler, and the table has to exist
+// before a program's first constructor runs, and cost nothing until it is used.
 class orec {
  public:
   [[nodiscard]] std::uint64_t load(std::memory_order order) const noexcept {
@@ -42,8 +42,8 @@ extern orec orec_table[std::size_t{1} << orec_bits];
   return orec_table[(line ^ (line >> orec_bits)) & ((std::uint64_t{1} << orec_bits) - 1)];
 }
 
-// Begins to fetch memory and its words.  Any address will do.  Inlined: GCC takes calls of a function away that does
-// nothing but this.
+// Begins to fetch memory and its words.  Any address will do.  Inlined: GCC removes calls of a function that only
+// prefetches.
 [[NVM_INLINE]] inline void fetch(const void* p, std::size_t n) noexcept {
   const std::uint64_t first = line_of(p);
   for (std::uint64_t line = first; line <= line_of(static_cast<const std::byte*>(p) + n - 1) && n != 0; ++line) {

@@ -80,7 +80,7 @@ void participant::ask_for_favour() noexcept {
   if (!was_quiet || !unfenced.load(std::memory_order_relaxed)) return;
   const std::lock_guard guard{list_lock};
   if (favourite.load(std::memory_order_relaxed) != nullptr) return;
-  // release: pairs with in_peace(), which this thread itself calls.  A thread that enters from now on waits for the
+  // release: pairs with in_peace(), which this thread itself calls.  Any thread that enters after this waits for the
   // lock.
   favourite.store(this, std::memory_order_release);
   barrier_for_all(unfenced);
@@ -98,7 +98,7 @@ void participant::end_favour() noexcept {
 }
 
 std::uint64_t participant::draw_outside() noexcept {
-  // Under the lock no thread can become the favourite, which draws by plain stores.
+  // Under the lock no thread can become the favourite, and only that one draws by plain stores.
   const std::lock_guard guard{list_lock};
   end_favour_locked();
   return version_clock::of_process().next();
@@ -111,7 +111,7 @@ void participant::end_favour_locked() noexcept {
   barrier_for_all(unfenced);
   // acquire: pairs with the release in in_peace().
   wait_until([first] { return !first->busy_.load(std::memory_order_acquire); });
-  // release: pairs with enter(): who finds no favourite finds what the last one did.
+  // release: pairs with enter(): a thread that finds no favourite sees what the last one did.
   favourite.store(nullptr, std::memory_order_release);
   const std::uint64_t patience = first->patience_.load(std::memory_order_relaxed);
   first->patience_.store(std::min(patience * 8, patience_max), std::memory_order_relaxed);

@@ -1,9 +1,9 @@
-// Participants: every thread that runs transactions, and since which version its present one has been looking.
+// Participants: the threads that run transactions, each with the version since which its present transaction reads.
 //
 // Quiescence.  A transaction that is inside may still read memory that another one has unlinked.  enter() publishes a
 // version that is no newer than anything the transaction will see.  A thread draws version v from the clock and then
-// looks at another one: if that is outside, or inside since v or later, it cannot reach memory that v unlinked.  A
-// transaction that extends its snapshot may publish the newer version.
+// looks at another thread: if the other is outside, or inside since v or later, it cannot reach memory that v unlinked.
+// A transaction that extends its snapshot may publish the newer version.
 //
 // Serial mode.  One thread at a time may ask to run alone: it waits until all others are outside, and they wait outside
 // until it is done.  Nothing can conflict with it then.  Asking for it while inside would wait for ever: a transaction
@@ -11,10 +11,10 @@
 //
 // The favourite.  A thread that has been the only one to run transactions for a while takes locks and draws versions by
 // plain stores (in_peace()): locked instructions wait for the fence before them (docs/design/005), which costs more
-// than they do. A thread that enters beside it ends the favour first; after each such end it has to be alone for longer
-// to be favoured again.
+// than they do. A second thread that enters ends the favour first; after each such end the favourite has to be alone
+// for longer to be favoured again.
 //
-/// Dekker, its barrier in the common side replaced by one in all threads where the system has that
+/// Dekker's handshake; if the system has barriers in all threads, one of these replaces the barrier of the common side
 /// (sync/biased_lock.hpp):
 ///   enter()     S active; L serial_owner, favourite
 ///   others      S serial_owner, favourite or version; barrier; L active
@@ -40,8 +40,8 @@ class alignas(line_bytes) participant {
   [[nodiscard]] static participant* join_list() noexcept;
   void leave_list() noexcept;
 
-  // Calls f(), which takes a moment, if no other thread can be inside before it returns; false: it was not called.
-  // Inside.
+  // Calls f(), which must be short, if no other thread can get inside before it returns; false: it was not called. The
+  // caller is inside.
   template <class F>
   [[nodiscard, NVM_INLINE]] bool in_peace(F&& f) noexcept {
     if (favourite.load(std::memory_order_relaxed) != this) return false;
@@ -55,7 +55,7 @@ class alignas(line_bytes) participant {
     return still;
   }
 
-  // A version for what this participant does; inside.
+  // Draws a version for this participant, which is inside.
   [[nodiscard, NVM_INLINE]] std::uint64_t draw() noexcept {
     std::uint64_t version = 0;
     if (in_peace([&] { version = version_clock::of_process().next_alone(); })) return version;
@@ -64,7 +64,7 @@ class alignas(line_bytes) participant {
   // The same for a thread that is no participant, or outside.
   [[nodiscard]] static std::uint64_t draw_outside() noexcept;
 
-  // Less than orec_word::owners_max; of no other thread at the same time.
+  // Less than orec_word::owners_max; no other thread has it at the same time.
   [[nodiscard]] std::uint64_t number() const noexcept { return number_; }
 
   // Waits while another thread runs alone.  `subject` is what any_inside() asks for: a pool, for example.
@@ -91,7 +91,7 @@ class alignas(line_bytes) participant {
   void look_from(std::uint64_t version) noexcept { active_.store(inside_since(version), std::memory_order_release); }
   void concerns(const void* subject) noexcept { subject_.store(subject, std::memory_order_relaxed); }
 
-  // From outside: inside and alone on return.
+  // Called outside; on return the thread is inside and alone.
   void enter_alone(const void* subject) noexcept;
   // After leave().
   void end_serial() noexcept;
@@ -100,14 +100,14 @@ class alignas(line_bytes) participant {
   // Waits until no other thread is inside since before `version`.  The caller is outside: two that wait inside would
   // wait for each other.
   void wait_for_older(std::uint64_t version) noexcept;
-  // The same from inside, and no longer than it takes two that wait for each other to notice; false: too long.
+  // The same from inside, but only so long that two threads that wait for each other notice it; false: too long.
   [[nodiscard]] bool outwait_older(std::uint64_t version) noexcept;
-  // Smallest version that another thread is inside since, at most `limit`.
+  // Smallest version since which another thread is inside, at most `limit`.
   [[nodiscard]] std::uint64_t oldest_of_others(std::uint64_t limit) noexcept;
   // Whether some thread is inside with this subject.
   [[nodiscard]] static bool any_inside(const void* subject) noexcept;
-  // Waits until all that are inside with this subject have been outside; false: that took longer than `patience_ns`.
-  // The caller is outside.
+  // Waits until every thread that is inside with this subject has been outside once; false: that took longer than
+  // `patience_ns`.  The caller is outside.
   [[nodiscard]] static bool wait_for_leaving(const void* subject, std::uint64_t patience_ns) noexcept;
 
   template <class Visit>
@@ -116,7 +116,8 @@ class alignas(line_bytes) participant {
     for (participant* p = list.load(std::memory_order_acquire); p != nullptr; p = p->next_) visit(*p);
   }
 
-  // Counters of the thread, or threads one after the other; written by it alone, readable from any.
+  // Counters of the thread, or of several that had this place one after the other; written by it alone, readable from
+  // any.
   struct counters {
     std::atomic<std::uint64_t> commits{0}, read_only{0}, conflicts{0}, retries{0}, rollbacks{0}, extensions{0},
         serial{0};

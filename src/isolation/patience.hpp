@@ -1,5 +1,4 @@
-// Waiting for another thread: a few pauses, then the processor is given away, then short sleeps, since the other thread
-// may be one that does not run.
+// Waiting for another thread: a few pauses, then yields, then short sleeps, since the other thread may not be running.
 #pragma once
 
 #include <chrono>
@@ -10,7 +9,7 @@
 
 namespace nvm::isolation {
 
-// Between the looks number `round` and the next.
+// Pauses between look number `round` and the next.
 inline void pause_in_round(unsigned round) noexcept {
   if (round < 64) {
     isa::spin_hint();
@@ -26,8 +25,8 @@ void wait_until(Ready&& ready) noexcept {
   for (unsigned round = 0; !ready(); ++round) pause_in_round(round);
 }
 
-// Pauses between attempts of one transaction: random, so that two that met do not meet again in step, and longer each
-// time, so that they get out of each other's way.
+// Pauses between attempts of one transaction: random, so that two that met once do not meet again in step, and longer
+// each time, so that they get out of each other's way.
 class back_off {
  public:
   explicit back_off(std::uint64_t seed) noexcept : state_{seed * 0x9E3779B97F4A7C15ULL | 1} {}

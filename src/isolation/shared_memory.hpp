@@ -1,6 +1,6 @@
 // Memory that other transactions may read or write at the same time: every access is atomic, in naturally aligned
 // pieces of up to 8 bytes, and touches exactly the bytes asked for (a neighbour's may be in use without any
-// transaction).  But of long copies out, whose callers look afterwards whether anything changed, pieces are wider.
+// transaction).  Long copies out use wider pieces: their callers check afterwards whether anything changed.
 //
 // Loads acquire and stores release, which costs nothing here: a reader that sees a new value also sees that the line's
 // orec was locked before it was stored, and reads the orec after the value (Boehm, "Can seqlocks get along with
@@ -67,9 +67,9 @@ inline void each_piece(Byte* shared, std::size_t n, Piece&& piece) noexcept {
 }  // namespace detail
 
 namespace detail {
-// The first 64, 128, ... of n bytes; how many they were.  By assembly: the compiler knows of no access that another
-// thread's store could meet, and moves none across.  Of what is stored meanwhile any part may be seen; loads acquire on
-// this processor.
+// Copies the first 64, 128, ... of n bytes; returns how many.  By assembly: the compiler knows of no access that
+// another thread's store could meet, and moves none across.  Any part of simultaneous stores may be seen; loads acquire
+// on this processor.
 #if defined(__x86_64__) && !defined(NVM_LOADS_ARE_WATCHED)
 inline std::size_t copy_blocks_out(std::byte* to, const std::byte* from, std::size_t n) noexcept {
   constexpr std::size_t block = 64;

@@ -43,7 +43,7 @@ bool view::lock_slowly(orec& o) {
       bool taken = false;
       if (who_.in_peace([&] { taken = take_alone(o, w); }) && taken) return true;
       // acquire: what was written under the version found.  Later stores of this transaction to the line release, so
-      // that who sees one of them sees the lock.
+      // that a thread that sees one of them sees the lock.
       if (o.compare_exchange_strong(w, orec_word::of_lock(who_.number(), held_), std::memory_order_acquire,
                                     std::memory_order_relaxed)) {
         locks_[held_++] = {&o, w};

@@ -1,4 +1,4 @@
-// What one transaction sees of shared memory: always the state at one version, its snapshot (LSA, as TinySTM has it).
+// View that one transaction has of shared memory: always the state at one version, its snapshot (LSA, as in TinySTM).
 //
 // load()  takes a value if the line's orec is unlocked and no newer than the snapshot, before and after.  A newer orec
 //         extends the snapshot to now, which holds if nothing read so far has changed.  So every value fits every other
@@ -42,17 +42,17 @@ class view {
     last_ = nullptr;
     held_ = 0;
   }
-  // Whatever is read or locked from now on is a conflict.  What was read stays known, for something_changed().
+  // Every later read or lock is a conflict. Earlier reads stay known, for something_changed().
   void end() noexcept { limit_ = 0; }
   [[nodiscard]] bool open() const noexcept { return limit_ != 0; }
   [[nodiscard]] bool has_read() const noexcept { return used_ != 0; }
   [[nodiscard]] bool has_locks() const noexcept { return held_ != 0; }
 
-  // *p, which is aligned, if that is all there is to it; false: nothing was done.
+  // Loads *p, which is aligned, if nothing is in the way; false: nothing was done.
   template <class T>
   [[nodiscard, NVM_INLINE]] bool load_quickly(const T* p, T& out) noexcept {
     orec& o = orec_of_line(line_of(p));
-    // acquire: pairs with the release in unlock(): who sees a version sees what was written under it.
+    // acquire: pairs with the release in unlock(): a thread that sees a version sees the stores made under it.
     const std::uint64_t before = o.load(std::memory_order_acquire);
     if (orec_word::locked(before) || before >= limit_) return false;
     const T value = load_shared(p);
@@ -75,7 +75,7 @@ class view {
     return read_slowly(orec_of_line(line_of(p)), p, n, out);
   }
 
-  // Something that the word of `o` stands for, read by take(), which may be called several times.
+  // Reads memory of orec `o` by take(), which may be called several times.
   template <class Take>
   [[nodiscard]] seen read_under(orec& o, Take&& take) {
     while (open()) {
@@ -98,8 +98,8 @@ class view {
     return seen::conflict;
   }
 
-  // The lines [first, last] at once, read by take(), if there are few of them and nothing is in the way.  False:
-  // nothing is known.  May throw std::bad_alloc.
+  // Reads the lines [first, last] at once by take(), if they are few and nothing is in the way. False: what take()
+  // read, if anything, does not count.  May throw std::bad_alloc.
   template <class Take>
   [[nodiscard]] bool read_lines_quickly(std::uint64_t first, std::uint64_t last, Take&& take) {
     constexpr std::uint64_t lines_at_once = 32;
@@ -133,7 +133,7 @@ class view {
   // False: conflict.  May throw std::bad_alloc, holding no new lock.
   [[nodiscard, NVM_INLINE]] bool lock(orec& o) { return lock_quickly(o) || lock_slowly(o); }
 
-  // Everything read is as it was, or locked by this transaction and as it was.
+  // Whether everything read is unchanged, and unlocked or locked by this transaction.
   [[nodiscard]] bool holds() const noexcept {
     if (planted(plant::reads_not_validated)) return true;
     for (std::size_t i = 0; i < used_; ++i) {
@@ -153,12 +153,12 @@ class view {
     participant::counters::add(who_.count.extensions);
     return true;
   }
-  // With a version that was drawn while all locks were held.
+  // Whether to commit with a version that was drawn while all locks were held.
   [[nodiscard]] bool may_commit(std::uint64_t version) const noexcept {
     return limit_ == limit_of(version - 1) || holds();
   }
 
-  // What was written is home, as of this version.
+  // Releases all locks: the stores are home, as of this version.
   void unlock(std::uint64_t version) noexcept {
     // release: pairs with the acquire of the next thread that reads the line.
     for (std::size_t i = 0; i < held_; ++i) {
@@ -166,13 +166,13 @@ class view {
     }
     held_ = 0;
   }
-  // Nothing was written home.
+  // Releases all locks: nothing was written home.
   void unlock_unchanged() noexcept {
     for (std::size_t i = 0; i < held_; ++i) locks_[i].word->store(locks_[i].version, std::memory_order_release);
     held_ = 0;
   }
 
-  // Whether something that was read has another version by now; for a transaction that has let go of its locks.
+  // Whether some line that was read has another version by now; for a transaction that has released its locks.
   [[nodiscard]] bool something_changed() const noexcept {
     for (std::size_t i = 0; i < used_; ++i) {
       if (reads_[i].word->load(std::memory_order_acquire) != reads_[i].version) return true;
@@ -209,7 +209,7 @@ class view {
     reads_.resize(reads_.size() * 2);
     (void)note_quickly(o, word);
   }
-  // Locks the word for a thread that is alone inside; there is room.  False: the word had changed before.
+  // Locks the word for a thread that is alone inside; there is room. False: the word has changed since.
   [[nodiscard, NVM_INLINE]] bool take_alone(orec& o, std::uint64_t w) noexcept {
     if (o.load(std::memory_order_relaxed) != w) return false;
     o.store(orec_word::of_lock(who_.number(), held_), std::memory_order_relaxed);
@@ -219,11 +219,12 @@ class view {
 
   [[gnu::noinline]] seen read_slowly(orec& o, const void* p, std::size_t n, void* out);
   [[gnu::noinline]] bool lock_slowly(orec& o);
-  // Waits for another transaction's lock; false: for long enough.
+  // Waits for another transaction's lock; false: still locked after a long wait.
   [[nodiscard]] bool outwait(const orec& o, std::uint64_t locked) const noexcept;
 
   participant& who_;
-  // The snapshot, as the first word beyond it: unlocked words below are versions that belong to it.  0: not open.
+  // The snapshot, as the first word beyond it: unlocked words below are versions that belong to it. 0: no snapshot is
+  // open.
   std::uint64_t limit_ = 0;
   const orec* last_ = nullptr;
   std::size_t used_ = 0;

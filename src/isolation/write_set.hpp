@@ -1,5 +1,5 @@
 // The lines that a transaction will write home when it commits, with savepoints.  Lines of the pool and of volatile
-// memory apart: the former are the engine's to take home.
+// memory are kept apart: the engine takes those of the pool home.
 #pragma once
 
 #include <cstddef>
@@ -23,7 +23,7 @@ class write_set {
   void begin_level() noexcept { ++level_; }
 
   // Puts bytes of the pool that lie inside one line, in the outermost level.  For a new line it calls locked(), which
-  // locks it or fails.  False: that has failed, or there is no room; nothing was put.
+  // locks it or fails. False: locked() has failed or there is no room; nothing was put.
   template <class T, class Locked>
   [[nodiscard, NVM_INLINE]] bool put_quickly(const T* p, T value, Locked&& locked) noexcept {
     const std::uint64_t line = reinterpret_cast<std::uintptr_t>(p) / line_bytes;
@@ -46,7 +46,7 @@ class write_set {
     table& t = durable ? durable_ : volatile_;
     const std::size_t i = t.at(reinterpret_cast<std::uintptr_t>(p) / line_bytes);
     if (!outermost) {
-      // Saving may find no memory; and what it saves of a new line has no bytes.
+      // Saving may find no memory; and a new line is saved without bytes.
       with_empty_lines_ = with_empty_lines_ || t[i].mask == 0;
       save(t, i, durable);
     }
@@ -62,7 +62,7 @@ class write_set {
     return i == line_table::npos ? nullptr : &t.lines()[i];
   }
 
-  // The level that began at `m` never was.
+  // Undoes the level that began at `m`.
   void put_back(mark m) noexcept {
     for (std::size_t i = before_.size(); i-- > m;) {
       written_line& w = (before_[i].durable ? durable_ : volatile_)[before_[i].index];
@@ -72,7 +72,7 @@ class write_set {
     before_.resize(m);
     ++level_;
   }
-  // It becomes part of the one around it.
+  // Makes the innermost level a part of the one around it.
   void end_level(bool outermost_now) noexcept {
     ++level_;
     if (outermost_now) before_.clear();
@@ -95,7 +95,7 @@ class write_set {
  private:
   class table : public line_table {
    public:
-    std::vector<std::uint64_t> saved;  // of each line: the level whose savepoint has it
+    std::vector<std::uint64_t> saved;  // for each line: the level whose savepoint has it
   };
   struct old_line {
     written_line line;
@@ -113,7 +113,7 @@ class write_set {
   table durable_;
   table volatile_;
   std::vector<old_line> before_;
-  std::uint64_t level_ = 1;  // a number for each savepoint ever, and for what follows one
+  std::uint64_t level_ = 1;  // numbers savepoints, and the time after each
   bool with_empty_lines_ = false;
 };
 

@@ -1,5 +1,5 @@
-// A line of memory that a transaction has written and no other sees yet.  A write set is made of them, and an engine
-// takes them home.
+// A line of memory that a transaction has written and no other transaction sees yet. A write set consists of them, and
+// an engine takes them home.
 #pragma once
 
 #include <atomic>
@@ -18,8 +18,8 @@ struct written_line {
   alignas(8) std::byte bytes[line_bytes];  // those not in `mask`: unspecified
 };
 
-// Stores the bytes where they belong, word by word.  release: who sees one of them also sees that the line's orec was
-// locked before, and so does not use it (shared_memory.hpp).
+// Stores the bytes where they belong, word by word. release: a reader that sees one of them also sees that the line's
+// orec was locked before, and so does not use it (shared_memory.hpp).
 inline void store_home(const written_line& w) noexcept {
   auto* const home = reinterpret_cast<std::byte*>(w.line * line_bytes);
   for (std::uint64_t left = w.mask; left != 0;) {

@@ -1,4 +1,4 @@
-// What a barrier transaction needs of a pool; the C interface implements it.  Offsets are bytes from the pool's start.
+// A pool, as a barrier transaction needs it; the C interface implements it.  Offsets are bytes from the pool's start.
 #pragma once
 
 #include <atomic>
@@ -13,7 +13,7 @@
 namespace nvm::stm {
 
 enum class policy : std::uint8_t {
-  unknown,  // nobody has asked the engine yet
+  unknown,  // the engine was not asked yet
   write_through,
   write_back,
 };
@@ -26,7 +26,7 @@ class durable_side {
 
   // A transaction of the engine, on a lane that this thread has now.
   [[nodiscard]] virtual result<tx::open_transaction*> begin() noexcept = 0;
-  // Whether up to line_bytes at p are inside the data of the pool, and quickly: false may be wrong.
+  // Whether up to line_bytes at p are inside the data of the pool; quick, so false may be wrong.
   [[nodiscard, NVM_INLINE]] bool surely_in_data(const void* p) const noexcept {
     // relaxed: any end that the data ever had is before the present one.
     return offset_of(p) - data_offset_ < data_known_.load(std::memory_order_relaxed);
@@ -37,7 +37,7 @@ class durable_side {
     data_ends(end);
     return offset >= data_offset_ && range_inside(offset, bytes, end);
   }
-  // Where the two words are that are one of the anchors' (pool/superblock.hpp).
+  // Places of the two copies of a word of the anchors (pool/superblock.hpp).
   struct two_words {
     std::uint64_t at[2];
   };
@@ -47,11 +47,11 @@ class durable_side {
   [[nodiscard]] virtual result<home_reader*> reader() noexcept = 0;
   // Whether the engine also takes announced stores in place, to memory that no other thread reads meanwhile.
   [[nodiscard]] virtual bool takes_announced_stores() const noexcept = 0;
-  // Until a commit is durable; errc::in_doubt if the sync failed that it needed.
+  // Waits until a commit is durable; errc::in_doubt if the sync that it needed has failed.
   [[nodiscard]] virtual status wait(lsn_t lsn) noexcept = 0;
-  // Until the data are durable that a transaction without changes has read; errc::io if they may be lost.
+  // Waits until the data that a transaction without changes has read are durable; errc::io if they may be lost.
   [[nodiscard]] virtual status wait_for_seen(lsn_t lsn) noexcept = 0;
-  // Before an object with more than natural alignment is made.
+  // Called before an object with more than natural alignment is made.
   [[nodiscard]] virtual status admit_alignment() noexcept = 0;
   // Where the data ends now; it may grow.
   [[nodiscard]] virtual std::uint64_t data_end() const noexcept = 0;
@@ -66,9 +66,9 @@ class durable_side {
     return reinterpret_cast<std::uintptr_t>(p) - reinterpret_cast<std::uintptr_t>(base_);
   }
 
-  // Everything up to here was ordered by barrier transactions: what a reader may have seen.
+  // Barrier transactions have ordered everything up to this LSN: what a reader may have seen.
   [[nodiscard]] lsn_t ordered() const noexcept { return ordered_.load(std::memory_order_acquire); }
-  // Before the locks of the transaction are released.
+  // Called before the locks of the transaction are released.
   void has_ordered(lsn_t lsn) noexcept {
     lsn_t known = ordered_.load(std::memory_order_relaxed);
     while (known < lsn && !ordered_.compare_exchange_weak(known, lsn, std::memory_order_acq_rel)) {
@@ -84,7 +84,7 @@ class durable_side {
   std::atomic<bool> always_write_back{false};          // what the program wants
 
  protected:
-  // `data_offset`: of what objects are in.
+  // `data_offset`: where the data begins, in which objects lie.
   void lies_at(std::byte* base, std::uint64_t capacity, std::uint64_t data_offset, bool translates) noexcept {
     base_ = base;
     capacity_ = capacity;

@@ -1,4 +1,4 @@
-// What barrier transactions need of a pool.
+// Interface of a pool to barrier transactions.
 #pragma once
 
 #include "stm/durable_side.hpp"

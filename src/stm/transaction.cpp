@@ -73,7 +73,7 @@ verdict transaction::begin_carefully(durable_side* side) {
 
 verdict transaction::begin_level(durable_side* side) {
   if (side_ == nullptr && side != nullptr) {
-    // What is volatile and already stored in place stays so: both ways go together.
+    // Volatile memory that was already stored in place stays so: both ways work together.
     if (verdict a = learn_policy(side); a != verdict::done) return a;
     side_ = side;
     who_.concerns(side);
@@ -175,7 +175,7 @@ verdict transaction::commit_level() {
   }
   if (engine_ != nullptr && engine_->depth() == depth()) {
     if (status s = engine_->commit_level(); !s) {
-      // The engine has rolled its part back.  Old bytes that have joined the level around stay there, to be put back
+      // The engine has rolled its part back.  Old bytes that have joined the enclosing level stay there, to be put back
       // with it.
       take_level_back(false);
       return doom(s.error());
@@ -376,7 +376,7 @@ verdict transaction::expect(const nvm_range* ranges, std::size_t count) {
 
 verdict transaction::lock_and_announce(void* p, std::size_t n, bool durable, place& where) {
   where = place::home;
-  // The lane before the locks: others need not wait for these while this transaction waits for that.
+  // The lane before the locks: so no other transaction waits for the locks while this one waits for a lane.
   tx::open_transaction* e = nullptr;
   if (durable) {
     if (verdict a = engine(e); a != verdict::done) return a;
@@ -475,7 +475,7 @@ verdict transaction::load_own(seen s, const void* p, std::size_t n, void* out) {
   return verdict::done;
 }
 
-// Whatever is at an address of the pool is where the reader says, under the orecs of the address.
+// Reads bytes of virtual addresses where the reader says that they are, under the orecs of the addresses.
 verdict transaction::read_virtual(void* to, const void* from, std::size_t n) {
   if (reader_ == nullptr) {
     auto asked = side_->reader();
@@ -574,9 +574,9 @@ verdict transaction::made(const result<std::uint64_t>& payload, std::size_t byte
   return forget_readers(out, bytes) ? verdict::done : verdict::conflict;
 }
 
-// What was freed and is now allocated anew may have been read, and is perhaps being read, by transactions that will
-// find out from its orecs that they were too late.  That they do is certain where loads are not reordered; a tool that
-// goes by the rules of the language wants to see that they are gone before the first plain store.
+// Memory that was freed and is now allocated anew may be read even now by transactions that will find out from its
+// orecs that they were too late. Where loads are not reordered, that is certain; a tool that goes by the rules of the
+// language wants to see that these readers are gone before the first plain store.
 bool transaction::forget_readers([[maybe_unused]] const void* p, [[maybe_unused]] std::size_t bytes) noexcept {
 #if defined(NVM_THREAD_SANITIZER)
   std::uint64_t freed = 0;
@@ -607,8 +607,7 @@ verdict transaction::free(void* p) {
     freed_volatile_.push_back(p);
     return verdict::done;
   }
-  // A transaction whose reads have become invalid may have got the pointer from anywhere: that is a conflict, no fault
-  // of the program.
+  // A transaction whose reads have become invalid may have any pointer: that is a conflict, no fault of the program.
   const auto refuse = [&](errc code) { return view_.holds() ? doom(code) : verdict::conflict; };
   if (side_ == nullptr || !side_->holds(p)) {
     return refuse(fail(errc::bad_pointer, "%p lies in no pool, or in another one than the transaction's", p));

@@ -1,14 +1,14 @@
 // A barrier transaction: a view of shared memory (isolation/) composed with a transaction of a pool's engine (tx/).
 //
-// Write-back, where the engine asks for it or the program does: stores stay in the write set.
+// Write-back, if the engine or the program asks for it: stores stay in the write set.
 //   1. lock the line's orec at the first store to it
 //   2. commit: engine.enter_commit(lines), draw a version, the reads still hold, engine.commit_lines(), volatile
 //      lines home, unlock(version)
 // Write-through otherwise: the engine keeps old bytes.
 //   1. lock the line's orec, engine.announce(), store in place
 //   2. commit: draw a version, the reads still hold, engine.commit(), unlock(version)
-//   3. roll back: engine.abort() puts old bytes back, unlock(a new version): others may have seen the bytes in between,
-//      and found them locked
+//   3. roll back: engine.abort() puts old bytes back, unlock(a new version), since other threads may have loaded the
+//      bytes in between and found them locked
 // Volatile memory is stored in place in a write-through transaction, with the old bytes kept here, and buffered in a
 // write-back one.  A transaction that runs alone is write-through wherever the engine lets it: code without barriers
 // sees what it has stored.  The engine's transaction begins with the first durable store, allocation or free; a
@@ -16,14 +16,13 @@
 //
 // An object that this transaction has allocated is private to it: stores go in place, without orecs, and are undone
 // only if the object is older than the level that is rolled back.  A freed object is locked line by line.  So a
-// transaction that still sees it learns from the version that it was freed, and reuse, which stores in place, needs no
-// locks.
+// transaction that still sees it learns from the version that it was freed; reuse stores in place and needs no locks.
 //
 // Levels: a savepoint costs nothing until something is written in it.  Rolling back an inner level keeps its locks and
 // its reads.
 //
-// Answers: `conflict` means that the caller has to roll everything back and start again, `failed` that the innermost
-// level has to be left; failure() says why.
+// Answers: `conflict` means that the caller has to roll everything back and start again; `failed` that it has to roll
+// the innermost level back, and failure() says why.
 // Threads: one, that of the participant.
 #pragma once
 
@@ -42,7 +41,7 @@ namespace nvm::stm {
 
 enum class verdict : std::uint8_t { done, conflict, failed };
 
-// Not part of the engine's: what the program wants to be told.
+// Hooks of the program, of which the engine's transaction knows nothing.
 using tx::hook;
 
 class transaction {
@@ -66,15 +65,15 @@ class transaction {
     has_entered(side);
     return verdict::done;
   }
-  // A savepoint.  `side`, if the transaction has none yet, becomes its pool.
+  // Begins an inner level, a savepoint. If the transaction has no pool yet, `side` becomes its pool.
   [[nodiscard]] verdict begin_level(durable_side* side);
   [[nodiscard]] unsigned depth() const noexcept { return static_cast<unsigned>(levels_.size()); }
   [[nodiscard]] durable_side* side() const noexcept { return side_; }
 
-  // Ends the outermost level.  On `failed` everything was rolled back; on `conflict` nothing yet.  On `done` everything
-  // is visible, and durable when finish_wait(last()) says so.
+  // Ends the outermost level.  On `failed` everything was rolled back, on `conflict` nothing yet. On `done` everything
+  // is visible, and it is durable when finish_wait(last()) has returned success.
   [[nodiscard]] verdict commit();
-  // What the transaction that has just ended is still to be waited for.
+  // What is still to be waited for after the transaction that has just ended.
   struct ended {
     durable_side* side = nullptr;
     lsn_t lsn = 0;
@@ -82,19 +81,19 @@ class transaction {
     std::uint64_t version = 0;  // 0: no wait for quiescence
   };
   [[nodiscard]] const ended& last() const noexcept { return ended_; }
-  // Waits until all that the transaction did and saw is durable; and, if it was asked to, until no other transaction
+  // Waits until all that the transaction did and saw is durable; if that was asked for, also until no other transaction
   // can read the memory that it made private.
   [[nodiscard]] status finish_wait(const ended& e) noexcept;
   [[nodiscard]] verdict commit_level();
   void roll_back_level() noexcept;
-  // Everything; the thread is outside afterwards.
+  // Rolls everything back; the thread is outside afterwards.
   enum class reason : std::uint8_t { conflict, retry, left };
   void roll_back(reason why) noexcept;
   // The series of attempts is over.
   void end_series() noexcept {
     if (series_.attempts != 0 || series_.wants_serial) series_ = {};
   }
-  // For a hook that runs transactions of its own between two attempts.
+  // State of the series, for a hook that runs transactions of its own between two attempts.
   struct series {
     unsigned attempts = 0;
     bool wants_serial = false;
@@ -106,7 +105,7 @@ class transaction {
   // After roll_back(retry): until something that the transaction read has changed.
   void wait_for_change() noexcept;
 
-  // From now on no conflict rolls it back: `conflict` where it has to start again for that.
+  // From now on no conflict rolls it back. `conflict`: it has to start again first.
   [[nodiscard]] verdict become_irrevocable();
   [[nodiscard]] bool irrevocable() const noexcept { return who_.alone(); }
   // Everything written so far is at home.
@@ -115,12 +114,12 @@ class transaction {
 
   // ---- memory ----
 
-  // *p, aligned, if nothing is in the way; false: nothing was done, and load() may do it.
+  // Loads *p, aligned, if nothing is in the way; false: nothing was done, and load() may succeed.
   template <class T>
   [[nodiscard, NVM_INLINE]] bool load_quickly(const T* p, T& out) noexcept {
     return !translates_ && isolation::is_aligned(p) && view_.load_quickly(p, out);
   }
-  // *p = value into the write set, the same way; write() may do it.
+  // Puts *p = value into the write set, likewise; write() may succeed.
   template <class T>
   [[nodiscard, NVM_INLINE]] bool store_quickly(T* p, T value) noexcept {
     if (!buffers_ || !isolation::is_aligned(p) || !side_->surely_in_data(p)) return false;
@@ -145,9 +144,9 @@ class transaction {
   }
   [[nodiscard]] verdict read(void* to, const void* from, std::size_t n);
   [[nodiscard]] verdict write(void* to, const void* from, std::size_t n);
-  // The same, and a word that follows: one piece, whose lines are locked and announced once.
+  // The same, with a word after it: one piece, whose lines are locked and announced once.
   [[nodiscard]] verdict write_with_word(void* to, const void* from, std::size_t n, std::uint64_t last);
-  // The bytes will be stored plainly; of a transaction that is in place.
+  // Announces bytes that will be stored plainly; only if the transaction is in place.
   [[nodiscard]] verdict announce(const void* p, std::size_t n);
   // Stores to these bytes will follow: in a write-through transaction all are announced at once.
   [[nodiscard]] verdict expect(const nvm_range* ranges, std::size_t count);
@@ -164,12 +163,12 @@ class transaction {
   [[nodiscard]] verdict allocate_volatile(std::size_t bytes, void*& out);
   // Either kind.
   [[nodiscard]] verdict free(void* p);
-  // What the pool itself names: the root, for example.
+  // Sets a word of the anchors, for example the root.
   [[nodiscard]] verdict set_anchor(anchor_word which, void* object);
   [[nodiscard]] verdict anchor(anchor_word which, void*& out);
 
   [[nodiscard]] verdict on(int event, void (*call)(), void* argument);
-  // Hooks, of all events, of the transaction that has ended or of the level that was rolled back.
+  // Whether hooks are due, of any event: those of the ended transaction, or of the level that was rolled back.
   [[nodiscard]] bool has_hooks() const noexcept { return !due_.empty(); }
   [[nodiscard]] std::vector<hook> take_hooks() noexcept { return std::move(due_); }
 
@@ -181,9 +180,9 @@ class transaction {
     failure_ = code;
     return verdict::failed;
   }
-  // As fails(), and the program goes on: its commit will fail, as this did.
+  // As fails(), but the program goes on: its commit will fail likewise.
   verdict doom(errc code) noexcept { return fails(doomed_.note(code, depth())); }
-  // As doom(), also if something has failed before: that was found in what cannot be believed.
+  // As doom(), also if something has failed before: that failure came from reads that cannot be believed.
   verdict doom_anew(errc code) noexcept {
     doomed_.clear();
     return doom(code);
@@ -240,7 +239,7 @@ class transaction {
   // 0: not inside an object that this transaction has allocated.
   [[nodiscard]] unsigned level_of_fresh(const void* p, std::size_t n) noexcept;
   [[nodiscard]] verdict lock_lines(const void* p, std::size_t n);
-  // Makes what is durable and not fresh ready to be announced, as one of expected_.
+  // Adds the durable bytes of the range that are not fresh to expected_, to be announced.
   [[nodiscard]] verdict expect_one(const void* p, std::size_t n);
   // Makes [p, p + n) ready for put(): locked, and where stores go in place, announced.
   enum class place : std::uint8_t { home, buffer_durable, buffer_volatile };
@@ -251,7 +250,7 @@ class transaction {
   [[nodiscard]] verdict put(void* p, const void* from, std::size_t n, place where);
   [[nodiscard]] verdict load_own(isolation::seen s, const void* p, std::size_t n, void* out);
   void read_own(const void* p, std::size_t n, void* out) noexcept;
-  // In a pool whose addresses are virtual: bytes of it, outside of what this transaction has allocated.
+  // Whether these are virtual addresses: of a pool that has such, and not in objects of this transaction.
   [[nodiscard]] bool is_virtual(const void* p, std::size_t n) noexcept {
     return translates_ && side_->holds(p) && (fresh_.empty() || level_of_fresh(p, n) == 0);
   }
@@ -261,7 +260,7 @@ class transaction {
   [[nodiscard]] verdict begin_engine();
   [[nodiscard]] verdict in_pool(const void* p, std::size_t n);
   void add_fresh(void* p, std::size_t bytes);
-  // After a change of any of these.
+  // Called after a change of any of these.
   void find_out_whether_it_buffers() noexcept {
     buffers_ = write_back_ && engine_ != nullptr && !logs_each_store_ && outermost() && fresh_.empty();
   }
@@ -291,12 +290,12 @@ class transaction {
   bool write_back_ = false;
   bool translates_ = false;        // side_ does
   home_reader* reader_ = nullptr;  // nullptr: not asked for yet
-  bool buffers_ = false;           // stores to the pool go into the write set, whatever they are
+  bool buffers_ = false;           // stores to the pool all go into the write set
   bool stored_in_place_ = false;   // under a lock
   bool privatises_ = false;
   series series_;
   errc failure_ = errc::ok;
-  tx::first_failure doomed_;  // of a level that is open, and of those inside it
+  tx::first_failure doomed_;  // of an open level and those inside it
   level_stack levels_;
   std::vector<fresh_object> fresh_;  // by ascending address
   std::size_t last_fresh_ = 0;
@@ -305,7 +304,7 @@ class transaction {
   std::vector<log::byte_range> expected_;
   std::vector<hook> hooks_;
   std::vector<hook> due_;
-  std::vector<hook> no_hooks_;  // of the engine, which is told of none
+  std::vector<hook> no_hooks_;  // given to the engine, which runs none
   ended ended_;
 };
 

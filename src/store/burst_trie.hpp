@@ -1,16 +1,16 @@
 // Burst trie: names of 1 to 255 bytes without zero to 64-bit values (HEAPO, section II-A), in order.  Look-ups and
 // walks; burst_trie_change.hpp has the changes, burst_trie_check.hpp the full check.
 //
-// Names that go on from the same place lie in a *container* until there are more than so many of them: then it
-// *bursts*, into an inner node with a container for each next byte.  What all names below an inner node have in common
-// is its prefix, so a long common way costs one node.
+// Names that go on from the same place lie in a *container*. When it has more than its limit it *bursts* into an inner
+// node with a container for each next byte. The common part of all names below an inner node is the node's prefix, so a
+// long common path costs one node.
 //
-// Costs.  A look-up reads an inner node for each place where names part that has more names than a container takes, and
-// one container: for a million names 3 to 5 inner nodes.  An inner node consumes at least one byte of the name, so that
-// no cycle is followed further than 255 nodes.
+// Costs.  A look-up reads one container, and an inner node for each place where more names part than a container takes:
+// for a million names 3 to 5 inner nodes.  An inner node consumes at least one byte of the name, so that no cycle is
+// followed further than 255 nodes.
 //
-// Threads: whoever changes the trie keeps others out; readers may be many.
-// Crashes: changes are parts of a transaction (trie_memory.hpp); nothing here is to be recovered.
+// Threads: a thread that changes the trie keeps others out; readers may be many.
+// Crashes: changes are parts of a transaction (trie_memory.hpp); nothing here needs recovery.
 #pragma once
 
 #include <cstring>
@@ -71,7 +71,7 @@ class trie_walk {
   }
 
  private:
-  // `tight`: what the way to here spells is the beginning of the bound.
+  // `tight`: the path to here spells the beginning of the bound.
   [[nodiscard]] status below(std::uint64_t at, bool tight) noexcept {
     const auto to = read_link(m_, at);
     if (!to) return to.error();
@@ -135,12 +135,12 @@ class trie_walk {
   Visit& visit_;
   bool stopped_ = false;
   char name_[layout::store_name_bytes_max];
-  std::uint64_t length_ = 0;  // of what the way to here spells
+  std::uint64_t length_ = 0;  // of the name that the path to here spells
 };
 
-// Calls visit(name, value) -> bool for the names that begin with `prefix`, in their order, from the first after `after`
-// on (empty: from the first), until it answers false.  True: there may be more.  The next part begins after the last
-// name of this one, which need not be there any more.
+// Calls visit(name, value) -> bool for the names that begin with `prefix`, in their order, beginning with the first
+// after `after` (empty: with the first of all), until it answers false. Returns true if there may be more. A caller
+// goes on with the last name of this part as `after`; that name may be gone by then.
 template <trie_reads M, class Visit>
 [[nodiscard]] result<bool> trie_each(M& m, std::uint64_t root_at, std::string_view prefix, std::string_view after,
                                      Visit&& visit) noexcept {

@@ -1,13 +1,13 @@
-// Changes of a burst trie: parts of a transaction (trie_memory.hpp), after whose commit all of a change is there or
-// nothing.
+// Changes of a burst trie: parts of a transaction (trie_memory.hpp), so that a change is there as a whole or not at
+// all.
 //
-// A new node is built fresh and takes effect by the one word that leads to it; what it replaces is freed by the same
-// transaction.  A removal allocates nothing, so that a full pool lets one delete: it stores a container without the
-// name, or an inner node without the byte, over the old one, and gives back what is empty, up to the root.  trie_tidy()
-// does what takes room: it makes one container of an inner node below which few names are left, one node of two that
-// follow each other, and a container small that was large.
+// A new node is built in fresh memory and takes effect by the one word that leads to it; the same transaction frees the
+// node that it replaces. A removal allocates nothing, so that names can be deleted in a full pool: it stores a
+// container without the name, or an inner node without the byte, over the old one, and gives empty nodes back, up to
+// the root. trie_tidy() does the work that takes room: it makes one container of an inner node with few names below it,
+// one node of two that follow each other, and a small container of a large one.
 //
-// A failure leaves nothing but to roll the transaction back.
+// After a failure the transaction can only be rolled back.
 #pragma once
 
 #include <algorithm>
@@ -22,8 +22,8 @@ namespace nvm::stores {
 
 // ---- a subtrie of sorted names ----
 
-// Texts that differ, in order, from their byte `from` on; more than `limit` of them burst, and so do those that a
-// container has no room for.
+// Makes nodes for texts that all differ, in order, from their byte `from` on. They burst if they are more than `limit`
+// or more than a container has room for.
 template <trie_writes M>
 [[nodiscard]] result<trie_link> build_trie(M& m, std::span<const trie_text> all, std::uint64_t from,
                                            unsigned limit) noexcept {
@@ -58,7 +58,7 @@ namespace detail {
 
 using texts = std::array<trie_text, layout::burst_names_max + 1>;
 
-// What is made of them depends on their order, which look-ups do not ask for.
+// New nodes depend on the order of the texts, which look-ups do not check.
 [[nodiscard]] inline result<std::size_t> texts_of(const container_node& c, texts& out) noexcept {
   for (unsigned i = 0; i < c.names(); ++i) {
     out[i] = c.text(i);
@@ -90,7 +90,7 @@ template <trie_writes M>
   return m.give_back(place, c->head.room);
 }
 
-// The name parts from the prefix of a node, at its byte `common`.
+// Splits a node where the name differs from its prefix, at byte `common`.
 template <trie_writes M>
 [[nodiscard]] status split_inner(M& m, std::uint64_t at, const inner_node& n, std::size_t common,
                                  const trie_text& added) noexcept {
@@ -120,7 +120,7 @@ template <trie_writes M>
 [[nodiscard]] status put_inner(M& m, const inner_node& n, const inner_text& text, const inner_links& to) noexcept {
   alignas(8) std::byte image[inner_image_bytes];
   (void)build_inner(text, to, n.head.room, n.place, image);
-  // Words that go away become zero.
+  // Words that are no longer used become zero.
   const std::uint64_t words = std::max<std::uint64_t>(to.count, n.head.children);
   return m.put(n.place, image, layout::trie_words_at(n.prefix.size()) + 8 * words);
 }
@@ -187,17 +187,17 @@ template <trie_writes M>
 
 namespace detail {
 
-// The links on the way along a name, those to inner nodes first.
+// The links on the path along a name, those to inner nodes first.
 struct trie_way {
   std::array<std::uint64_t, layout::store_name_bytes_max + 2> at;
   std::array<std::uint8_t, layout::store_name_bytes_max + 2> byte;  // by which the node there is left
   unsigned inner = 0;                                               // nodes
-  trie_link last{};           // where the way ends: none, a container, or the last of these inner nodes
+  trie_link last{};           // end of the path: none, a container, or the last of these inner nodes
   std::uint64_t last_at = 0;  // the link to it
   std::string_view rest;      // of the name, from there on
 };
 
-// As far as the trie goes along the name.  An inner node is the last one where the name ends in it or leaves it.
+// Follows the name as far as the trie goes. The path ends at an inner node if the name ends in it or leaves it.
 template <trie_reads M>
 [[nodiscard]] status follow(M& m, std::uint64_t root_at, std::string_view name, trie_way& way) noexcept {
   way.last_at = root_at;
@@ -310,7 +310,7 @@ template <trie_writes M>
   return value;
 }
 
-// Gives a name that is there another value; the one that it had.  Allocates nothing.
+// Gives an existing name another value; returns the one that it had. Allocates nothing.
 template <trie_writes M>
 [[nodiscard]] result<std::uint64_t> trie_replace(M& m, std::uint64_t root_at, std::string_view name,
                                                  std::uint64_t value) noexcept {
@@ -352,7 +352,7 @@ template <trie_writes M>
   return m.give_back(c->place, c->head.room);
 }
 
-// All names below an inner node that leads to containers alone, as the texts of one container.
+// All names below an inner node with containers only, as the texts of one container.
 struct gathered {
   texts all;
   std::size_t count = 0;
@@ -374,7 +374,7 @@ struct gathered {
   }
 };
 
-// False, and nothing was changed: they are not few, or there are inner nodes among them.
+// False: there are too many names, or inner nodes below; nothing was changed.
 template <trie_writes M>
 [[nodiscard]] result<bool> collapse(M& m, std::uint64_t at, const inner_node& n, const inner_links& to,
                                     std::size_t most) noexcept {
@@ -408,7 +408,7 @@ template <trie_writes M>
   return true;
 }
 
-// An inner node that leads to one other alone becomes part of that one's prefix.
+// An inner node whose one link leads to an inner node becomes part of that node's prefix.
 template <trie_writes M>
 [[nodiscard]] result<bool> join(M& m, std::uint64_t at, const inner_node& n, const inner_links& to) noexcept {
   if (n.head.has_value != 0 || to.count != 1 || to.links[0].kind != trie_kind::inner) return false;
@@ -433,8 +433,8 @@ template <trie_writes M>
 
 }  // namespace detail
 
-// After removals along the way of this name, which need not be there.  Names that are few where they part become one
-// container; half of what bursts are few, and all that is below a node with one link.
+// Tidies the path of this name, which need not exist, after removals. Where few names part they become one container:
+// few are half of what bursts, or all names below a node with one link.
 template <trie_writes M>
 [[nodiscard]] status trie_tidy(M& m, std::uint64_t root_at, std::string_view name, unsigned limit) noexcept {
   detail::trie_way way;

@@ -23,7 +23,7 @@ struct trie_check {
   unsigned limit = layout::burst_names_max;  // names that a container may have
   // A fault, and where it is.
   std::function<void(std::uint64_t place, const char* fault)> tell{};
-  // A node of so many bytes; its type.
+  // Called for a node: its place, bytes and type.
   std::function<void(std::uint64_t place, std::uint64_t bytes, std::uint32_t type)> meet{};
   std::function<void(std::string_view name, std::uint64_t value)> name{};
 };

@@ -1,13 +1,12 @@
 // The catalogue of a pool's object stores: their names, the number of the next one, and stores that are being dropped
 // (HEAPO, section II-A: the global namespace).
 //
-// A name's value is the offset of the store's page.  A store that is deleted, or that another takes the name of, goes
-// from the trie into one of 32 places for *dying* stores in the same transaction; whoever frees its last cluster clears
-// the place with it.  So neither needs room, and a crash leaves a store that has a name or is dying, never one that is
-// neither.
+// A name's value is the offset of the store's page.  A store that is deleted, or whose name another store takes, moves
+// from the trie into one of 32 places for *dying* stores in the same transaction; the transaction that frees its last
+// cluster clears the place. So neither needs room, and after a crash each store has a name or is dying.
 //
-// Threads: whoever changes it keeps others out.  Crashes: every function is part of the caller's transaction, after
-// whose failure nothing is left but to roll it back.
+// Threads: a thread that changes it keeps others out. Crashes: every function is part of the caller's transaction;
+// after a failure that transaction can only be rolled back.
 #pragma once
 
 #include <cstring>
@@ -139,7 +138,7 @@ template <trie_reads M, class Visit>
   }
   return {};
 }
-// errc::busy: as many as there are places for are being dropped.
+// errc::busy: no place is free, since as many stores as there are places are being dropped.
 template <trie_writes M>
 [[nodiscard]] status begin_dying(M& m, const catalogue_place& c, std::uint64_t page) noexcept {
   for (unsigned i = 0; i < dying_stores_max; ++i) {
@@ -149,7 +148,7 @@ template <trie_writes M>
   }
   return fail(errc::busy, "%u stores are being dropped, and there is no place for more", dying_stores_max);
 }
-// Its last page goes.
+// Clears the place of a dying store whose last page goes.
 template <trie_writes M>
 [[nodiscard]] status end_dying(M& m, const catalogue_place& c, std::uint64_t page) noexcept {
   for (unsigned i = 0; i < dying_stores_max; ++i) {
@@ -160,7 +159,7 @@ template <trie_writes M>
   return fail(errc::not_found, "no store at offset %lu is being dropped", page);
 }
 
-// The page of the store that had the name, which is dying now.  errc::not_found, errc::busy.  Allocates nothing.
+// Removes the name; its store is dying now, and its page is returned.  errc::not_found, errc::busy.  Allocates nothing.
 template <trie_writes M>
 [[nodiscard]] result<std::uint64_t> drop_name(M& m, const catalogue_place& c, std::string_view name) noexcept {
   const auto page = trie_remove(m, c.root_at(), name);
@@ -169,7 +168,7 @@ template <trie_writes M>
   if (status s = add_to_names(m, c, -1); !s) return s.error();
   return *page;
 }
-// The page of the store that had the new name, which is dying now; 0: none had it.  errc::not_found, errc::busy.
+// Renames; returns the page of the store that had the new name and is dying now, or 0.  errc::not_found, errc::busy.
 template <trie_writes M>
 [[nodiscard]] result<std::uint64_t> move_name(M& m, const catalogue_place& c, std::string_view name,
                                               std::string_view new_name) noexcept {

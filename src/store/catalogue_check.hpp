@@ -71,7 +71,7 @@ template <trie_reads M>
     tell(place, text);
   }
   alignas(8) std::byte room[sizeof(layout::catalogue)];
-  const std::byte* const raw = m.view(place, sizeof room, room);  // as read_catalogue() has found it
+  const std::byte* const raw = m.view(place, sizeof room, room);  // there, since read_catalogue() has read it
   const std::byte* const unused = raw + offsetof(layout::catalogue, reserved);
   if (std::any_of(unused, raw + sizeof room, [](std::byte b) { return b != std::byte{}; }))
     tell(place, "bytes of the catalogue that nobody uses");

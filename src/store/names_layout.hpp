@@ -2,8 +2,8 @@
 // every byte.
 //
 // All of these are payloads of objects of the pool; *places* are their offsets from the pool's start, multiples of 16.
-// A node proves itself by a checksum that is seeded with its place; a word that leads to a node, and each word of the
-// catalogue that changes, is a checked word whose seed is that of its own place.
+// A node proves itself by a checksum that is seeded with its place. Words that lead to nodes, and words of the
+// catalogue that change, are checked words, seeded with their own place.
 #pragma once
 
 #include <cstddef>
@@ -54,8 +54,8 @@ constexpr std::uint64_t trie_child(trie_kind kind, std::uint64_t place) noexcept
   return place >> 4 | std::uint64_t(kind) << trie_place_bits;
 }
 
-// Inner node: this head | prefix, padded to 8 bytes | room for words that lead to nodes, by ascending byte.  All names
-// below go on with the prefix, and then with a byte for which there is a word, or end.
+// Inner node: this head | prefix, padded to 8 bytes | room for words that lead to nodes, by ascending byte.  Each name
+// below continues with the prefix, then ends or continues with a byte that has a word.
 struct trie_inner {
   std::uint64_t check;  // XXH3 of what follows up to the words, seeded with the node's place
   std::uint64_t value;  // of the name that ends after the prefix; 0: none ends there
@@ -70,7 +70,7 @@ static_assert(sizeof(trie_inner) == 56 && offsetof(trie_inner, bits) == 24);
 static_assert(std::is_trivially_copyable_v<trie_inner> && std::has_unique_object_representations_v<trie_inner>);
 
 // Container: this head | where each text ends (2 bytes) | a tag of each text (1) | padding to 8 | values (8) | texts,
-// padded to 8.  A text is what a name has more than the way to here; they ascend.
+// padded to 8.  A text is the rest of a name after the path to here; texts ascend.
 struct trie_container {
   std::uint64_t check;  // XXH3 of what follows up to `bytes`, seeded with the node's place
   std::uint16_t names;

@@ -18,7 +18,7 @@ page_access page_guard::wanted(const piece& p) const noexcept {
   return std::max(p.own, p.writes ? page_access::all : page_access::read);
 }
 
-// A piece begins at `at`, if one holds it; the first piece from there on.
+// Makes a piece begin at `at` if one contains it; returns the first piece from there on.
 page_guard::pieces::iterator page_guard::split(std::uint64_t at) {
   const auto behind = pieces_.upper_bound(at);
   if (behind == pieces_.begin()) return behind;
@@ -30,7 +30,7 @@ page_guard::pieces::iterator page_guard::split(std::uint64_t at) {
   return second;
 }
 
-// Pieces for what is plain between others.
+// Adds pieces for plain pages between others.
 void page_guard::fill(std::uint64_t from, std::uint64_t to) {
   piece plain;
   plain.own = plain.holds = whole_;
@@ -80,7 +80,7 @@ bool page_guard::apply(std::uint64_t from, std::uint64_t to) noexcept {
   return true;
 }
 
-// Takes pieces that are alike together, and forgets plain ones.
+// Joins equal neighbours, and forgets plain pieces.
 void page_guard::tidy(std::uint64_t from, std::uint64_t to) noexcept {
   auto p = pieces_.lower_bound(from);
   if (p != pieces_.begin()) --p;

@@ -1,11 +1,11 @@
 // Protection of the pages of stores that are not attached, and of those that are attached read-only: a stray load or
 // store of the program there is a trap, and changes nothing.
 //
-// Each page has an access of its own, which close_to() sets, and may be opened by the library for as long as it works
-// there; what holds is the larger of both.  Neighbours that have the same are protected by one call, and the kernel
-// makes one mapping of them.  A kernel allows a process so many mappings (65,530): where ranges would become too many
-// of them, a range stays accessible, and figures() says so.  Where protection cannot be kept up, all of it is taken
-// back by one call, so that the library itself never meets a page that it cannot open.
+// Each page has an access of its own, which close_to() sets, and the library may open it for as long as it works there;
+// the larger of both holds. Neighbours with the same access are protected by one call, and the kernel makes one mapping
+// of them. A kernel allows a process a limited number of mappings (65,530): when ranges would need too many, a range
+// stays accessible, and figures() says so. When protection cannot be kept up, one call takes all of it back, so that
+// the library itself never meets a page that it cannot open.
 //
 // Threads: any; one lock, under which nothing but the kernel is called.
 #pragma once
@@ -37,18 +37,18 @@ class page_guard {
     std::uint64_t calls = 0;            // of the kernel
   };
 
-  // Of [base, base + bytes), mapped with at least `whole`, which is what pages have that nobody closed.
+  // A guard of [base, base + bytes), mapped with at least `whole`, the access of pages that were not closed.
   page_guard(std::byte* base, std::uint64_t bytes, page_access whole, const limits& l) noexcept;
   page_guard(std::byte* base, std::uint64_t bytes, page_access whole) noexcept
       : page_guard{base, bytes, whole, limits{}} {}
   page_guard(const page_guard&) = delete;
   page_guard& operator=(const page_guard&) = delete;
 
-  // From now on these pages have this access.  Whole pages of the machine.
+  // Gives these pages this access from now on; whole pages of the machine.
   void close_to(std::uint64_t offset, std::uint64_t bytes, page_access to) noexcept;
-  // Accessible, and nobody has them open.
+  // Makes the pages plain: accessible, and not open.
   void release(std::uint64_t offset, std::uint64_t bytes) noexcept;
-  // From open() to close(), which nest; who opens a page to read it may find that it can be written, too.
+  // Opens the pages until close(); both nest. Pages opened to be read may be writable, too.
   void open(std::uint64_t offset, std::uint64_t bytes, bool writes) noexcept;
   void close(std::uint64_t offset, std::uint64_t bytes) noexcept;
   // All pages of all stores, between these two: for walks over a pool.
@@ -64,7 +64,7 @@ class page_guard {
     page_access own = page_access::all;
     std::uint32_t opens = 0;
     bool writes = false;                   // one of these does
-    page_access holds = page_access::all;  // what the kernel was told last
+    page_access holds = page_access::all;  // the access that the kernel was told last
     bool left_open = false;                // for want of mappings
     [[nodiscard]] bool plain(page_access whole) const noexcept {
       return own == whole && opens == 0 && holds == whole && !left_open;
@@ -92,7 +92,7 @@ class page_guard {
   page_access whole_;
   std::uint64_t ranges_max_;
   mutable std::mutex lock_;
-  pieces pieces_;             // where something is not plain
+  pieces pieces_;             // pages that are not plain
   std::uint64_t ranges_ = 0;  // pieces that hold less than `whole_`
   int all_open_ = 0;          // walks over the pool
   bool given_up_ = false;

@@ -1,8 +1,8 @@
 // The memory of the catalogue in an open pool: read in place, and changed by an engine's transaction.
 //
-// What a transaction changes of words that were there before is kept here until finish(), which stores all of them at
-// once as words of the library's own (tx/assigned.hpp); until then reads go through what is kept.  So the same code
-// runs on engines that store in place and on those that do not, and logs each word once.
+// A transaction's changes of old words are kept here until finish(), which stores all of them at once as words of the
+// library's own (tx/assigned.hpp); until then reads see the kept words. So the same code runs on engines that store in
+// place and on those that do not, and logs each word once.
 #pragma once
 
 #include <algorithm>

@@ -1,7 +1,7 @@
 // Rights of stores: owner, group, and the nine bits that a file has, asked as a file system asks.
 //
-// The file's own mode is what keeps other users out: whoever may open the pool's file may read all of its bytes.
-// Rights of stores keep apart what one process does for several, and mistakes.
+// Other users are kept out by the file's own mode: a user that may open the pool's file may read all of its bytes.
+// Rights of stores separate the work that one process does for several users, and stop mistakes.
 #pragma once
 
 #include <cstdint>
@@ -32,11 +32,12 @@ inline constexpr std::uint32_t may_write = 2;
 [[nodiscard]] inline bool may(const rights& r, const identity& who, std::uint32_t wanted) noexcept {
   return is_superuser(who) || (bits_for(r, who) & wanted) == wanted;
 }
-// Names belong to the owner, as in a folder with the sticky bit: whoever may write to a store may not take it away.
+// Names belong to the owner, as in a folder with the sticky bit: the right to write to a store is no right to delete
+// it.
 [[nodiscard]] inline bool owns(const rights& r, const identity& who) noexcept {
   return is_superuser(who) || who.user == r.owner;
 }
-// As chown(2): the superuser may everything, an owner may give a store to a group that he is in.
+// As chown(2): the superuser may do everything, an owner may give a store to one of the owner's groups.
 [[nodiscard]] inline bool may_give(const rights& r, const identity& who, std::uint32_t owner,
                                    std::uint32_t group) noexcept {
   if (is_superuser(who)) return true;

@@ -1,5 +1,5 @@
-// Nodes of the burst trie as they are read and made.  Nothing that is read is believed: a node is looked at only after
-// its checksum held and its figures agree with each other and with the bytes that it says it has.
+// Nodes of the burst trie as they are read and made.  Nothing that is read is believed: a node is used only after its
+// checksum holds and its figures agree with each other and with its stated size.
 #pragma once
 
 #include <algorithm>
@@ -75,7 +75,7 @@ class inner_node {
   [[nodiscard]] std::uint64_t bytes() const noexcept {
     return layout::trie_words_at(prefix.size()) + 8 * std::uint64_t{head.room};
   }
-  // Calls visit(byte, rank) -> bool in order until it answers false; whether none did.
+  // Calls visit(byte, rank) -> bool in order until it answers false; returns false then.
   template <class Visit>
   bool each(Visit&& visit) const {
     unsigned rank = 0;
@@ -119,7 +119,7 @@ template <trie_reads M>
 
 // ---- containers ----
 
-// A name, or what is left of it.
+// A name, or the rest of one.
 struct trie_text {
   const char* text = nullptr;
   std::uint64_t bytes = 0;
@@ -198,7 +198,7 @@ template <trie_reads M>
 
 // ---- making them ----
 
-// Bytes of an object for a payload of so many, as space rounds them up: what it has anyway is used.
+// Bytes of an object for a payload of so many, rounded up as space does: the whole slot is used.
 [[nodiscard]] constexpr std::uint64_t whole_slots(std::uint64_t payload) noexcept {
   constexpr std::uint64_t header = 16;
   constexpr std::uint64_t fine_max = 256;
@@ -311,7 +311,7 @@ inline std::uint64_t build_inner(const inner_text& text, const inner_links& to, 
   return words + 8 * std::uint64_t{room};
 }
 
-// `more`: words to have room for besides, so that not each new byte moves a large node.
+// `more`: additional room for words, so that not each new byte moves a large node.
 template <trie_writes M>
 [[nodiscard, gnu::noinline]] result<trie_link> make_inner(M& m, const inner_text& text, const inner_links& to,
                                                           unsigned more = 0) noexcept {

@@ -1,17 +1,17 @@
 // A lock that costs its favourite no locked instruction.
 //
-// A locked instruction waits for every write-back before it and lets nothing after it begin, so that it turns the work
-// between two fences, which a processor does while the first is still under way, into waiting.  Most locks on the way
-// of a transaction are taken by one lane nearly always.  Its lane takes such a lock by two plain stores and a load;
-// any other lane has to take the bias away first, which costs a barrier in all threads (microseconds).  Each time this
-// happens, the lane has to use the lock longer, undisturbed, to be favoured again: so a lock that is contended soon
-// favours no lane.
+// A locked instruction waits for every write-back before it and lets nothing after it begin. A processor does the work
+// between two fences while the first is still under way; a locked instruction there turns it into waiting. Most locks
+// in a transaction's path are nearly always taken by one lane. That lane takes such a lock by two plain stores and a
+// load; any other lane has to take the bias away first, which costs a barrier in all threads (microseconds).  Each time
+// this happens, the lane has to use the lock longer, undisturbed, to be favoured again: so a lock that is contended
+// soon favours no lane.
 //
-// Names.  `who` is a number that at most one thread goes by at a time, handed over with acquire and release (a lane,
-// plus one); 0 is any other thread and never favoured.  A lock can only ever favour its first user: two favourites
-// could not share `held_`, since a thread that was interrupted in lock() may store there late.
+// Names.  `who` is a number that at most one thread has at a time, handed over with acquire and release (a lane, plus
+// one); 0 is any other thread and never favoured.  A lock can only ever favour its first user: two favourites could not
+// share `held_`, since a thread that was interrupted in lock() may store there late.
 //
-/// Dekker's handshake, its fence in the common side replaced by one in all threads.
+/// Dekker's handshake; a barrier in all threads replaces the fence of the common side.
 ///   favourite: S held = 1; compiler barrier; L biased       in if still biased
 ///   others:    (spin held) S biased = 0; fence_all_threads(); L held until 0
 /// Either the favourite's load comes after the others' store and it retreats, or its store of `held` is seen.
@@ -69,7 +69,7 @@ class biased_lock {
  private:
   static constexpr unsigned patience_first = 4;
   static constexpr unsigned patience_max = 1U << 20;
-  // As many locked instructions cost what taking the bias away does.
+  // Taking the bias away costs about as much as this many locked instructions.
   static constexpr unsigned favours_that_pay = 256;
 
   [[gnu::noinline]] void lock_slowly(unsigned who) noexcept {
@@ -103,7 +103,7 @@ class biased_lock {
   }
 
   std::atomic<unsigned> favourite_{0};  // stored once
-  std::atomic<bool> biased_{false};     // stored by who holds slow_
+  std::atomic<bool> biased_{false};     // stored by the holder of slow_
   std::atomic<bool> held_{false};       // by the favourite, in the fast way; stored by the favourite only
   bool slowly_ = false;                 // the holder holds slow_; the rest is guarded by that
   spin_lock slow_;

@@ -1,10 +1,10 @@
 // Epochs: which threads may still read unlinked memory (Fraser; log-free, section 5.2).
 //
 // Each thread counts its operations, once when one begins and once when it ends: an odd count is inside.  A thread that
-// unlinks something keeps a vector of all counts; when every thread that was inside then has moved on, no reference to
-// it is left.
+// unlinks memory keeps a vector of all counts; when every thread that was inside then has moved on, no reference to
+// that memory is left.
 //
-/// Dekker's handshake, its barrier in the common side replaced by one in all threads (sync/biased_lock.hpp):
+/// Dekker's handshake; a barrier in all threads replaces that of the common side (sync/biased_lock.hpp):
 ///   enter()      S count odd; compiler barrier; L links
 ///   take_vector  S unlinked (before); fence_all_threads(); L counts
 /// Either the reader's count is seen odd, or its loads come after the unlinking.
@@ -34,7 +34,7 @@ class epochs {
   [[nodiscard]] unsigned join() noexcept {
     for (unsigned i = 0; i < threads_max; ++i) {
       bool free = false;
-      // acquire: pairs with leave_for_good(): what belongs to the number is as it was left.
+      // acquire: pairs with leave_for_good(): memory that belongs to the number is as its last thread left it.
       if (slots_[i].taken.load(std::memory_order_relaxed) ||
           !slots_[i].taken.compare_exchange_strong(free, true, std::memory_order_acquire, std::memory_order_relaxed)) {
         continue;
@@ -91,13 +91,13 @@ class epochs {
     out.threads = used_.load(std::memory_order_acquire);
     for (unsigned i = 0; i < out.threads; ++i) out.counts[i] = slots_[i].count.load(std::memory_order_acquire);
   }
-  // What other threads have stored and written back so far is as if each had executed a fence: an interrupt of its
-  // processor executes a locked instruction, and so does whatever takes the processor away from it.
+  // After this, stores and write-backs of other threads so far are as if each thread had executed a fence: an interrupt
+  // of its processor executes a locked instruction, and so does a switch to another thread.
   void fence_others() noexcept {
     if (unfenced_) platform::fence_all_threads();
   }
   [[nodiscard]] bool fences_others() const noexcept { return unfenced_; }
-  // Everybody who was inside at `then` has moved on.
+  // Whether every thread that was inside at `then` has moved on.
   [[nodiscard]] bool passed(const vector& then) const noexcept {
     for (unsigned i = 0; i < then.threads; ++i) {
       // acquire: pairs with leave().

@@ -7,7 +7,7 @@
 namespace nvm::tier {
 namespace {
 
-// A library of the system.  It stays loaded: programs that use it themselves have it anyway.
+// A library of the system. It stays loaded, since a program that uses it itself has it anyway.
 class library {
  public:
   explicit library(const char* name) noexcept : name_{name}, handle_{::dlopen(name, RTLD_NOW | RTLD_LOCAL)} {
@@ -27,7 +27,7 @@ class library {
  private:
   void note() noexcept {
     const char* why = ::dlerror();
-    why_ = why == nullptr ? "it cannot be loaded" : why;  // good until the next call of this thread
+    why_ = why == nullptr ? "it cannot be loaded" : why;  // valid until this thread's next call
     found_ = false;
   }
   const char* name_;
@@ -36,7 +36,7 @@ class library {
   const char* why_ = "";
 };
 
-// The parts of lz4.h and zstd.h that are used; their makers promise them for all versions 1.
+// The used parts of lz4.h and zstd.h, which their makers promise for all versions 1.
 struct lz4_calls {
   int (*compress)(const char* from, char* to, int from_bytes, int to_bytes_max) = nullptr;
   int (*expand)(const char* from, char* to, int from_bytes, int to_bytes_max) = nullptr;

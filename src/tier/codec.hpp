@@ -1,5 +1,5 @@
-// How pages are compressed: by a library of the system that is loaded when the first page needs it, so that a program
-// which has no tier carries none, and Holdfast is built without their headers.
+// Compression of pages, by a library of the system that is loaded when the first page needs it. So a program without a
+// tier loads none, and Holdfast is built without their headers.
 //
 // A codec works in memory of its own: one for each thread that uses it.
 #pragma once
@@ -18,7 +18,7 @@ class codec {
   virtual ~codec() = default;
   codec(const codec&) = delete;
   codec& operator=(const codec&) = delete;
-  // Bytes used of `to`; 0: it does not get as small.
+  // Compresses into `to` and returns the bytes used; 0: they do not fit there.
   [[nodiscard]] virtual std::size_t compress(std::span<const std::byte> from, std::span<std::byte> to) noexcept = 0;
   // Whether `from`, which may be anything, expands to exactly `to.size()` bytes.
   [[nodiscard]] virtual bool expand(std::span<const std::byte> from, std::span<std::byte> to) noexcept = 0;
@@ -27,7 +27,7 @@ class codec {
   codec() noexcept = default;
 };
 
-// Of lz4 or zstd.  errc::system: the library is not there, or has not what is needed; no_memory.
+// A codec of lz4 or zstd. errc::system: the library is missing, or lacks a function; no_memory.
 [[nodiscard]] result<std::unique_ptr<codec>> make_codec(layout::page_coding coding) noexcept;
 
 }  // namespace nvm::tier

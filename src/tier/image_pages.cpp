@@ -15,7 +15,7 @@ bool image_pages::is_zeros(page_t page) const noexcept {
   const std::uint64_t end = place_of(page) + page_bytes;
   if (end <= file_bytes_.load(std::memory_order_relaxed)) return false;
   const auto bytes = file_.size();
-  if (!bytes) return false;  // reading it says why
+  if (!bytes) return false;  // a read will say why
   file_bytes_.store(*bytes, std::memory_order_relaxed);
   return end > *bytes;
 }
@@ -30,7 +30,7 @@ result<unsigned> image_pages::read_ahead(page_t first, unsigned count, std::byte
   return n;
 }
 
-// Neighbours: those that the file has may leave.
+// Compares a run of neighbours: pages whose bytes are in the file may leave.
 status image_pages::compare(std::span<leaving_page> run) noexcept {
   auto* const there = static_cast<std::byte*>(bytes_there_.data());
   if (status s = file_.read(place_of(run.front().page), there, run.size() * page_bytes); !s) return s;
@@ -48,7 +48,7 @@ result<std::uint64_t> image_pages::write_out(std::span<leaving_page> pages, std:
   for (leaving_page& p : pages) {
     p.became = leaving_page::outcome::stays;
     if (medium_ == nullptr || is_zeros(p.page)) continue;
-    // Asked once, before the file is read: what was home stays home while nobody stores to the page.
+    // Asked once, before the file is read: bytes that are home stay home while no thread stores to the page.
     const bool home = medium_->is_home(place_of(p.page), page_bytes);
     if (home || planted(plant::image_page_not_home)) p.became = leaving_page::outcome::there;
     waits = waits || !home;

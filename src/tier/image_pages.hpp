@@ -1,14 +1,14 @@
-// The pool's own file in place of a second one, for the image of a pool on ssd: pages whose bytes are in the file leave
-// memory, and are read again when they are touched.
+// The pool's own file in the place of a second one, for the image of a pool on ssd: pages whose bytes are in the file
+// leave memory, and are read again when they are touched.
 //
 // The image lies in a file of memory, laid out as the pool's, and a swapper looks after it.  Nothing is ever written
-// here: the log is the only way to the file (media/image_media.hpp).  A page leaves when no store to it can come unseen
-// (swapper.hpp), all records with bytes of it are home, and the file has the same bytes.  The comparison keeps what no
-// record has: bytes of open transactions, and what is volatile.  media/at_home.cpp says why these three are enough.
-// What a crash leaves is what it leaves when all pages stay: no write to the device depends on this, but that
+// here: the log is the only way to the file (media/image_media.hpp).  A page leaves when no store to it can go unseen
+// (swapper.hpp), all records with bytes of it are home, and the file has the same bytes. The comparison keeps pages
+// with bytes that no record has: those of open transactions, and volatile ones.  media/at_home.cpp says why these three
+// are enough.  A crash leaves the same as if all pages stayed: writes to the device do not depend on this, except that
 // checkpoints come earlier.
 //
-// The fault thread waits for no lock of the medium: a thread that has one may be waiting for a page.
+// The fault thread waits for no lock of the medium: the thread that holds it may be waiting for a page.
 #pragma once
 
 #include <atomic>
@@ -24,12 +24,12 @@ class image_pages final : public slow_pages {
  public:
   static constexpr std::uint64_t page_bytes = 4096;
 
-  // `file`: the pool's, for as long as this is; its page 0 is at `offset`.  Buffers: valid() or no memory.
+  // `file`: the pool's, which outlives this object; its page 0 is at `offset`.  Buffers: valid() or no memory.
   image_pages(const platform::file& file, std::uint64_t offset) noexcept
       : file_{file}, offset_{offset}, bytes_there_{batch_max * page_bytes} {}
   [[nodiscard]] bool valid() const noexcept { return bytes_there_.data() != nullptr; }
 
-  // The medium of the image; nullptr: it is gone, and no page leaves that was stored to.
+  // Sets the medium of the image; nullptr: it is closed, and pages that were stored to do not leave.
   void meet(image_media* medium) noexcept;
 
   [[nodiscard]] status take_words(std::uint64_t, std::uint64_t) noexcept override { return {}; }
@@ -38,7 +38,7 @@ class image_pages final : public slow_pages {
   void keep(const leaving_page&) noexcept override {}
   void drop(const leaving_page&) noexcept override {}
   void forget(page_t) noexcept override {}
-  // After the end of the file.
+  // Whether the page is after the end of the file.
   [[nodiscard]] bool is_zeros(page_t page) const noexcept override;
   [[nodiscard]] result<unsigned> read_ahead(page_t first, unsigned count, std::byte* to) noexcept override;
   [[nodiscard]] bool failed() const noexcept override { return false; }

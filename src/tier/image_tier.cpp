@@ -7,7 +7,7 @@
 namespace nvm::tier {
 namespace {
 
-// Of the machine, or of the group of processes that this one is in.
+// A quarter of the machine's memory, or of the limit of this process's group.
 std::uint64_t quarter_of_memory() noexcept {
   std::uint64_t all = platform::memory_bytes();
   if (const auto limit = platform::memory_limit(); limit != 0) all = std::min(all, limit);
@@ -36,7 +36,7 @@ status pool_tier::keep_image(pool_file& pool) {
   const status s = open_image_pages(pool);
   if (s) path_ = pool.path();
   if (s || s.error() != errc::system) return s;
-  // It is as good without.
+  // The pool works as well without.
   do_without(last_message());
   fast_.close();
   slow_.close();

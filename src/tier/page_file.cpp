@@ -14,7 +14,7 @@ using layout::page_place;
 using layout::page_word;
 using layout::unpack_place;
 
-// Of a word in memory: the file has another, of which nothing is known.
+// Mark of a word in memory that the file's word differs from in an unknown way.
 constexpr std::uint64_t stale_place = ~std::uint64_t{0};
 constexpr std::uint64_t state_offset = sector_bytes;
 constexpr std::uint64_t words_start = page_file::page_bytes_max;
@@ -106,7 +106,7 @@ status page_file::format(block_device& device, const page_file_identity& who, st
   layout::page_file_state state{};
   state.magic = layout::page_file_state_magic;
   state.crc = crc_of(state);
-  // The words between are those of a hole, or of a new device: nothing was ever written there.
+  // The words between are in a hole or on a new device: they were never written.
   const std::byte last[sector_bytes]{};
   if (status s = device.write(h.slots_offset - sizeof last, last, sizeof last); !s) return s;
   if (status s = device.write(0, &h, sizeof h); !s) return s;
@@ -236,7 +236,7 @@ void page_file::drop(const leaving_page& page) noexcept {
 
 void page_file::forget(page_t page) noexcept {
   const page_word& w = word(page);
-  // That it has zeros, if anything, stays true of the file.
+  // The file has zeros there, if anything, and keeps them.
   if (is_zeros(w)) return;
   give_units(w);
   make_stale(page);
@@ -256,7 +256,8 @@ status page_file::compress_by(page_coding coding) noexcept {
   return {};
 }
 
-// Into the batch, each page from a unit on, the rest of its last unit zero.  The words have no units yet.
+// Compresses pages into the batch, each from the beginning of a unit, the rest of its last unit zero. The words have no
+// units yet.
 void page_file::compress(std::span<leaving_page> pages) noexcept {
   auto* const batch = static_cast<std::byte*>(batch_.data());
   std::uint64_t at = 0;
@@ -267,7 +268,7 @@ void page_file::compress(std::span<leaving_page> pages) noexcept {
       continue;
     }
     page_place place{0, who_.page_bytes, page_coding::plain};
-    // It has to save a unit.
+    // Compression has to save a unit.
     const std::size_t most = who_.page_bytes - page_file_unit;
     if (const std::size_t n = out_ == nullptr ? 0 : out_->compress({p.bytes, who_.page_bytes}, {batch + at, most});
         n != 0) {
@@ -284,7 +285,7 @@ void page_file::compress(std::span<leaving_page> pages) noexcept {
   }
 }
 
-// In one piece if there is one, so that the batch is one write and its neighbours can be read at once.
+// Takes one free piece if there is one, so that the batch is one write and neighbours can be read at once.
 bool page_file::take_units(std::span<leaving_page> pages) noexcept {
   std::uint64_t all = 0;
   for (const leaving_page& p : pages) all += unpack_place(p.word.place).units();
@@ -315,7 +316,7 @@ void page_file::seal(leaving_page& p) noexcept {
 status page_file::write_slots(std::span<leaving_page> pages) noexcept {
   const auto* const batch = static_cast<const std::byte*>(batch_.data());
   std::uint64_t from = 0;   // in the batch
-  std::uint64_t units = 0;  // of what is written at once
+  std::uint64_t units = 0;  // written at once
   std::uint64_t unit = 0;   // where
   const auto write = [&]() noexcept -> status {
     if (units == 0) return {};
@@ -409,14 +410,14 @@ result<unsigned> page_file::read_ahead(page_t first, unsigned count, std::byte* 
   unsigned n = 0;
   while (n < count && units_of(word(first + n)) != 0) {
     const auto more = read_run(first + n, count - n, to + n * who_.page_bytes);
-    // What nobody has asked for yet can wait until it is.
+    // A failure of pages that were only read ahead is reported when they are asked for.
     if (!more) return n == 0 ? more.error() : result<unsigned>{n};
     n += *more;
   }
   return n;
 }
 
-// As many as lie one after the other.
+// Reads as many pages as lie one after the other.
 result<unsigned> page_file::read_run(page_t first, unsigned count, std::byte* to) noexcept {
   const page_place start = unpack_place(word(first).place);
   std::uint64_t units = start.units();
@@ -427,7 +428,7 @@ result<unsigned> page_file::read_run(page_t first, unsigned count, std::byte* to
     units += more;
   }
   auto* const slots = static_cast<std::byte*>(slots_.data());
-  // The last slot's unit may be all that the file has of it.
+  // Of the last slot the file may have only its units in use.
   const page_place last = unpack_place(word(first + n - 1).place);
   const std::uint64_t bytes = (last.unit - start.unit) * page_file_unit + last.bytes;
   read_.fetch_add(bytes, std::memory_order_relaxed);

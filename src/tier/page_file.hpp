@@ -1,7 +1,7 @@
-// The second file of a pool: pages that the pool's own file, in fast memory, has given back.
+// The second file of a pool: it holds pages that the pool's own file, in fast memory, has given back.
 //
-// **Fast wins where it is present.**  A page that the fast file has is read there and nowhere else, whatever the word
-// of the second file says of it.  Where the fast file has a hole, the word counts.
+// **A page in the fast file counts.** It is read there and nowhere else, whatever its word in the second file says.
+// Where the fast file has a hole, the word counts.
 //
 /// Order.  F write to the second file, | sync of it, S store to the fast file (which survives this process), P its page
 /// given back.  Unit of failure atomicity: a sector of the second file, 8 bytes of the fast one.
@@ -13,19 +13,19 @@
 ///             4. P each page that was not stored to since 1
 ///   page-in   1. read and check the page; install it as a whole.  The word stays.
 /// The commit point of a page-out is P, for each page by itself: before it the fast file has the page, after it the
-/// second one has, with the same bytes; no store can have come between.  Within step 2 there is no order: until P
-/// nobody reads what it writes.  For the same reason units become free as soon as their page is stored to: whatever
-/// word still leads there is of a page that is present.
+/// second one has it, with the same bytes; no store can have come between. Within step 2 there is no order: nothing
+/// reads its writes before P. For the same reason units become free as soon as their page is stored to: a word that
+/// still leads there is of a page that is present.
 /// Recovery: none.  Opening reads the words of holes, and takes their units.
 //
-// What step 3 is for: a second file that is older than the pool, as a copy from before, lacks batches that the pool has
-// seen, and is refused.  A kill between 2 and 3 leaves a file that is one batch ahead, which is all right.
+// Step 3 is against a second file that is older than the pool, such as an earlier copy: it lacks batches that the pool
+// has seen, and is refused. A kill between 2 and 3 leaves a file that is one batch ahead, which is all right.
 //
-// A device that fails.  What a failed write or sync was for is in fast memory still, and nothing is written to the file
-// any more; pages that are there alone can be read on.  A full device fails one batch and may be tried again.
+// A device that fails. The pages of a failed write or sync are still in fast memory, and the file is not written any
+// more; pages that only the file has can still be read. A full device fails one batch and may be tried again.
 //
-// Threads: write() by one at a time, which takes the caller's lock where it changes the books; read() by another beside
-// it, of pages that are not being written; all that changes or tells the books under that lock.
+// Threads: write() by one at a time, which takes the caller's lock where it changes the books; read() by another at the
+// same time, of pages that are not being written. Any call that changes or reports the books runs under that lock.
 #pragma once
 
 #include <atomic>
@@ -52,27 +52,27 @@ class page_file final : public slow_pages {
  public:
   static constexpr std::uint64_t page_bytes_max = 4096;
 
-  // An empty one on a device that has no bytes that count.  tier/E1.
+  // Makes an empty file on a device whose bytes do not matter.  tier/E1.
   [[nodiscard]] static status format(block_device& device, const page_file_identity& who,
                                      std::uint64_t created_unix_s) noexcept;
-  // The one of this pool; `sequence` is what the pool's record says.  errc::corrupt, version, not_found (another file,
-  // an older one), io.  Nothing is known of pages yet.
+  // Opens the file of this pool; `sequence` comes from the pool's record. errc::corrupt, version, not_found (another
+  // file, or an older one), io. The words of pages are not read yet.
   [[nodiscard]] static result<std::unique_ptr<page_file>> open(block_device& device, const page_file_identity& who,
                                                                std::uint64_t sequence) noexcept;
-  // Batches that it has, of the file of this pool.
+  // Batches in the file of this pool.
   [[nodiscard]] static result<std::uint64_t> facts_of(block_device& device, const page_file_identity& who) noexcept;
 
-  // Of holes: reads and checks their words, and takes their units.
+  // For holes: reads and checks their words, and takes their units.
   [[nodiscard]] status take_words(std::uint64_t first, std::uint64_t count) noexcept override;
-  // Whatever the words of these pages say is stale.
+  // The words of these pages are stale, since the fast file has the pages.
   void take_present(std::uint64_t first, std::uint64_t count) noexcept override;
 
-  // What pages that leave from now on are compressed with: none, lz4 or zstd.
+  // Sets the compression of pages that leave from now on: none, lz4 or zstd.
   [[nodiscard]] status compress_by(layout::page_coding coding) noexcept;
 
   // Gives each page its units; `lock` is called around what changes the books.  Then writes, syncs (tier/E2) and
-  // returns the batch's sequence number; each page's word says where it is, to be kept by keep() or let go by drop().
-  // On failure units are free again, and the books as before.
+  // returns the batch's sequence number; each page's word says where it is, for keep() or drop(). On failure units are
+  // free again, and the books as before.
   template <class Lock>
   [[nodiscard]] result<std::uint64_t> write(std::span<leaving_page> pages, Lock& lock) noexcept;
   [[nodiscard]] result<std::uint64_t> write_out(std::span<leaving_page> pages, std::mutex& lock) noexcept override {
@@ -81,7 +81,7 @@ class page_file final : public slow_pages {
 
   void keep(const leaving_page& page) noexcept override;
   void drop(const leaving_page& page) noexcept override;
-  // What the file has of the page is free, and stale.
+  // The file's bytes of the page are stale, and their units free.
   void forget(page_t page) noexcept override;
 
   [[nodiscard]] const layout::page_word& word(page_t page) const noexcept { return words()[page]; }
@@ -91,7 +91,7 @@ class page_file final : public slow_pages {
   }
   // The page's bytes, checked.  errc::corrupt or io, naming the file's place and what was found there.
   [[nodiscard]] status read(page_t page, std::byte* to) noexcept;
-  // Those that lie one after the other in the file are one read.
+  // Pages that lie one after the other in the file are one read.
   [[nodiscard]] result<unsigned> read_ahead(page_t first, unsigned count, std::byte* to) noexcept override;
 
   [[nodiscard]] std::uint64_t sequence() const noexcept { return sequence_; }
@@ -130,7 +130,7 @@ class page_file final : public slow_pages {
   std::uint64_t words_offset_ = 0;
   std::uint64_t slots_offset_ = 0;
   std::uint64_t sequence_ = 0;
-  // Of each page what the file has and what is true of the page, else a word that no file has (stale).
+  // For each page the file's word if it is true of the page, else a word that no file has (stale).
   platform::zeroed_memory words_;
   unit_map units_;
   layout::page_coding coding_ = layout::page_coding::plain;
@@ -156,7 +156,7 @@ result<std::uint64_t> page_file::write(std::span<leaving_page> pages, Lock& lock
   status s = taken ? write_batch(pages) : status{fail(errc::no_space, "no units or no memory for their books")};
   if (!s) {
     const errc why = s.error();
-    // The device may be full for a while.  After any other failure nobody knows what it has.
+    // The device may be full for a while. After any other failure its contents are unknown.
     if (why != errc::no_space) failed_.store(true, std::memory_order_release);
     const std::lock_guard guard{lock};
     for (leaving_page& p : pages) {

@@ -47,8 +47,8 @@ static_assert(sizeof(page_file_state) == sector_bytes);
 enum class page_coding : std::uint8_t { none = 0, zeros = 1, plain = 2, lz4 = 3, zstd = 4 };
 inline constexpr page_coding last_page_coding = page_coding::zstd;
 
-// Where a page is that is a hole of the fast file; of others it may be stale, and is not read.  All zero: the page was
-// never written, and is zeros.
+// Place of a page that is a hole of the fast file; the word of any other page may be stale, and is not read. All zero:
+// the page was never written, and is zeros.
 struct page_word {
   std::uint64_t place;     // bits 0 to 39: first unit; 40 to 55: bytes from there on; 56 to 63: page_coding
   std::uint64_t sum;       // of the page's bytes: XXH3, seeded with the page's number and the file's uuid; 0 of zeros

@@ -1,5 +1,5 @@
 // Queues of pages, each page in one of them or in none: links by page number, so that a page costs 12 bytes of a table
-// that takes memory where pages are used.
+// that takes memory only where pages are used.
 //
 // Threads: one at a time.
 #pragma once
@@ -47,7 +47,7 @@ class page_queues {
   void push_oldest(unsigned queue, page_t page) noexcept {
     push<&place::newer, &place::older, &ends::oldest, &ends::newest>(queue, page);
   }
-  // Of whatever queue it is in, if it is in one.
+  // Removes the page from the queue that it is in, if any.
   void remove(page_t page) noexcept {
     place& p = at(page);
     if (p.queue == 0) return;
@@ -61,7 +61,7 @@ class page_queues {
   [[nodiscard]] std::uint8_t& mark(page_t page) noexcept { return at(page).mark; }
 
  private:
-  // At one end: its neighbour is `Inward`, and none is `Outward`.
+  // Adds a page at one end: its neighbour is `Inward`, and it has none `Outward`.
   template <page_t place::* Inward, page_t place::* Outward, page_t ends::* End, page_t ends::* OtherEnd>
   void push(unsigned queue, page_t page) noexcept {
     ends& e = ends_[queue];

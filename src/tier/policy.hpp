@@ -1,8 +1,8 @@
 // Which page leaves fast memory next.
 //
-// A policy is told which pages come, are used and go, and names victims.  What it knows of use comes from a hand that
-// goes round (swapper.hpp): used() once in a round at most for each page that was touched.  A page that comes was
-// touched by whoever brought it, which is not told.  The host answers what a policy asks about a page:
+// A policy is told which pages come, are used and go, and names victims.  It learns of use from a hand that goes round
+// (swapper.hpp): used() at most once in a round for each page that was touched. A page that comes was touched by the
+// thread that needed it; used() does not tell of that.  The host answers what a policy asks about a page:
 //   dirty       leaving costs a write: the second file does not have its bytes
 //   referenced  of an attached store, or touched since the hand passed (HEAPO, section II-E: mapped by a process)
 //
@@ -20,17 +20,17 @@
 ///      to its head if it is referenced or dirty, else to its tail
 ///   2. the victim is the tail of the inactive list
 //
-/// steady.  A small queue of pages on trial, a large one of pages that have stood it, and for each page the number of
-/// victims there had been when it left.
-///   come    while nothing has left yet: large queue.  Back before as many victims as there are pages: large queue.
+/// steady.  A small queue of pages on trial, a large one of pages that have passed it, and for each page the number of
+/// victims when it left.
+///   come    while no page has left yet: large queue. Back before as many victims as there are pages: large queue.
 ///           Else on trial.
 ///   victim  the trial queue's, while it is longer than a tenth; a page there that was used goes to the large queue.
 ///           Else the large queue's oldest, but a page that was used loses one of its uses and begins anew, and one
 ///           of an attached store is spared once for each time that it was seen to be used, and at first.
 ///           Among the 32 oldest those that were not used could leave: the first that is clean and of no attached store
 ///           is taken, then the first that is clean, then the oldest.
-/// A scan passes through the trial queue and takes nothing away; a loop over more than there is room for keeps the
-/// pages that were there first, and finds them each time round.
+/// A scan passes through the trial queue and displaces nothing else; a loop over more pages than there is room for
+/// keeps its first pages, and finds them each time round.
 //
 // Threads: one at a time.
 #pragma once
@@ -48,7 +48,7 @@ class page_host {
  public:
   [[nodiscard]] virtual bool dirty(page_t page) noexcept = 0;
   [[nodiscard]] virtual bool referenced(page_t page) noexcept = 0;
-  // Of these only: of an attached store.  Costs less to ask.
+  // Whether the page is of an attached store: a part of referenced(), and cheaper.
   [[nodiscard]] virtual bool attached(page_t page) noexcept = 0;
 
  protected:
@@ -62,11 +62,11 @@ concept policy = std::constructible_from<P, std::uint64_t> && requires(P& p, pag
   { p.exists() } noexcept -> std::same_as<bool>;
   // The page is in fast memory; it was not before.
   { p.came(page) } noexcept;
-  // It has been touched since it came, or since this was said last.
+  // It has been touched since it came, or since the last call of this.
   { p.used(page) } noexcept;
-  // It is not, any more, or must not be named.
+  // It has left, or must not be named any more.
   { p.gone(page) } noexcept;
-  // The next to leave, which is none of its pages from now on; no_page: it has none.
+  // The next to leave, which the policy forgets; no_page: it has none.
   { p.victim(host) } noexcept -> std::same_as<page_t>;
   // Pages that have come and not left.
   { p.size() } noexcept -> std::same_as<std::uint64_t>;
@@ -211,7 +211,7 @@ class steady {
   [[nodiscard]] std::uint32_t& left_at(page_t page) noexcept { return static_cast<std::uint32_t*>(left_.data())[page]; }
   [[nodiscard]] page_t cheapest(unsigned queue, page_host& host) noexcept;
 
-  page_queues<2> queues_;         // marks: uses since it came or was looked at, and whether it was spared
+  page_queues<2> queues_;         // marks: uses since it came or was examined, and whether it was spared
   platform::zeroed_memory left_;  // victims when the page left, 0: never
   std::uint32_t victims_ = 0;     // wraps after 2^32: one wrong guess for each page
 };
@@ -234,7 +234,7 @@ inline page_t steady::cheapest(unsigned queue, page_host& host) noexcept {
 }
 
 inline page_t steady::victim(page_host& host) noexcept {
-  // Each round takes a use away, spares a page, or moves one out of the trial: there is an end.
+  // Each round takes a use away, spares a page, or moves one out of the trial: so the loop ends.
   for (;;) {
     const bool from_trial = queues_.size(trial) != 0 && queues_.size(trial) >= size() / 10;
     const unsigned queue = from_trial || queues_.size(stood) == 0 ? trial : stood;
@@ -258,7 +258,7 @@ inline page_t steady::victim(page_host& host) noexcept {
 
 static_assert(policy<fifo> && policy<lru> && policy<second_chance> && policy<cflru> && policy<uflru> && policy<steady>);
 
-// A policy that is known when the program runs.
+// A policy that is chosen at run time.
 class any_policy {
  public:
   virtual ~any_policy() = default;

@@ -94,7 +94,7 @@ result<std::unique_ptr<pool_tier>> pool_tier::make(const nvm_tier_options* wish)
 pool_tier::~pool_tier() {
   stop();
   swapper_.reset();
-  // A forked child has the descriptor, too, and would keep the lock.
+  // Unlocked here, since a forked child has the descriptor, too, and would keep the lock.
   if (slow_ && platform::process_id() == process_) slow_.unlock();
 }
 
@@ -134,7 +134,7 @@ status pool_tier::open_slow(int flags, bool shared_lock) noexcept {
   return {};
 }
 
-// What the program wishes goes before what the pool says.
+// Wishes of the program override the pool's record.
 status pool_tier::take_wishes(layout::tier_record& record) noexcept {
   const std::string& path = wish_path_.empty() ? path_ : wish_path_;
   std::memset(record.path, 0, sizeof record.path);
@@ -181,7 +181,7 @@ status pool_tier::join(pool_file& pool) {
   std::uint64_t slow_pages = 0;
   if (s) s = open_pages(pool, record, slow_pages);
   if (!s && s.error() == errc::system) {
-    // Nothing is there alone: the pool is as good without.
+    // No page is only in the second file: the pool works as well without.
     do_without(last_message());
     remove_new_file();
     return {};
@@ -192,7 +192,7 @@ status pool_tier::join(pool_file& pool) {
   return {};
 }
 
-// The one that the pool names, wherever it is by now.
+// Opens the second file: at the path that the program wishes, otherwise at the one that the pool names.
 status pool_tier::find(pool_file& pool) {
   auto record = read_tier_record(pool.file());
   if (!record) return record.error();
@@ -236,12 +236,12 @@ status pool_tier::open_pages(pool_file& pool, const layout::tier_record& record,
   auto slow = page_file::open(*device_, identity_of(pool.superblock(), record), record.sequence);
   if (!slow) return slow.error();
   if (status s = (*slow)->compress_by(coding_of(record.compression)); !s) {
-    // A codec that is not there: what is written now may be larger.
+    // A missing codec: pages written now may be larger.
     if (s.error() == errc::no_memory) return s;
     if (wish_.compression != 0) return fail(errc::invalid, "%s", last_message());
     if (s = (*slow)->compress_by(layout::page_coding::plain); !s) return s;
   }
-  // Pages come for as long as threads read, also after the pool has given up its file.
+  // Pages come as long as threads read, also after the pool has given up its file.
   if (pool.read_only()) {
     auto again = platform::file::open(pool.path(), O_RDONLY | O_NONBLOCK | O_NOCTTY);
     if (!again) return fail(again.error(), "the pool's own file: %s", std::strerror(errno));

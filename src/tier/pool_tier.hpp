@@ -1,17 +1,17 @@
-// The tier of a pool: its second file, found or made while the pool is opened, and what pages do meanwhile.
+// The tier of a pool: its second file, found or made while the pool is opened, and the swapper of its pages.
 //
-// Order of opening.  bring() runs inside of pool_file::open() or create(), when the file is locked, mapped, and nothing
-// but its superblock and log was read: whatever recovery loads then comes from where it is.  Pages leave from start()
-// on. A second file is made, and durable (tier/E1), before the pool names it (layout::tier_record), and named before
-// the pool has the feature; a kill in between leaves a second file that no pool has.
+// Order of opening.  bring() runs inside pool_file::open() or create(), when the file is locked and mapped and only its
+// superblock and log were read: so recovery's loads find each page where it is.  Pages leave from start() on. A second
+// file is made, and durable (tier/E1), before the pool names it (layout::tier_record), and named before the pool has
+// the feature; a kill in between leaves a second file that belongs to no pool.
 //
-// Order of closing.  stop() before the pool gives up its file; this object goes after the pool's mapping.
+// Order of closing.  stop() before the pool gives up its file; this object is destroyed after the pool's mapping.
 //
-// Where pages cannot be had when they are touched, a pool that has none in the second file works without; why() says
-// why.
+// If pages cannot be brought when they are touched, a pool without pages in the second file works without a tier; why()
+// says why.
 //
-// A pool on ssd has no second file: pages of its image come back from its own (image_pages.hpp), as long as the program
-// that opens it wishes it.  The file says nothing of that.
+// A pool on ssd has no second file: pages of its image come back from its own (image_pages.hpp) if the program that
+// opens it wishes that. The file does not record the wish.
 //
 // Threads: bring(), start(), stop() by one; questions by any.
 #pragma once
@@ -41,7 +41,7 @@ struct page_range {
 
 class pool_tier {
  public:
-  // `wish`: of the program; nullptr: as the pool says.
+  // `wish`: the program's; nullptr: as the pool's record says.
   [[nodiscard]] static result<std::unique_ptr<pool_tier>> make(const nvm_tier_options* wish) noexcept;
   ~pool_tier();
   pool_tier(const pool_tier&) = delete;
@@ -58,12 +58,12 @@ class pool_tier {
   void stop() noexcept;
   // After stop(), when no thread uses the pool any more: notes what its file has.
   void rest() noexcept;
-  // A file that bring() has made is removed: the pool is not to be.
+  // Removes a file that bring() has made, since the pool is not created.
   void remove_new_file() noexcept;
 
   // nullptr: pages neither come nor go.
   [[nodiscard]] swapper* pages() noexcept { return swapper_.get(); }
-  // Whether the pool has a second file, or should have had one.
+  // Whether the pool has a second file, or should have one.
   [[nodiscard]] bool exists() const noexcept { return wished_ || swapper_ != nullptr || !path_.empty(); }
   void statistics(nvm_tier_statistics& out);
 
@@ -87,13 +87,13 @@ class pool_tier {
   bool made_file_ = false;
   std::string path_;  // of the second file
   std::string wish_path_;
-  std::string why_;  // it is not used
+  std::string why_;  // why it is not used; empty: it is
   std::uint64_t fast_bytes_max_ = 0;
   std::uint32_t policy_ = 0, compression_ = 0;
   const std::int64_t process_ = platform::process_id();
   platform::file slow_;  // the second file
-  // The pool's, once more: pages may come after the pool has closed its own.  Of an image: the memory that it lies in,
-  // and slow_ is the pool's file.
+  // The pool's file, opened once more: pages may come after the pool has closed its own descriptor. For an image: the
+  // memory that it lies in, and slow_ is the pool's file.
   platform::file fast_;
   std::optional<file_device> device_;
   layout::tier_record* record_ = nullptr;  // of the pool, in its mapping; nullptr: it has none
@@ -103,7 +103,7 @@ class pool_tier {
   std::unique_ptr<swapper> swapper_;
 };
 
-// What the files of a pool say, without a lock.
+// Reads what the files of a pool say, without a lock.
 [[nodiscard]] status inspect_tier(const char* pool, nvm_tier_info& out) noexcept;
 
 }  // namespace nvm::tier

@@ -1,8 +1,7 @@
-// What stands for a page that fast memory does not have: a second file (page_file.hpp), or the pool's own
-// (image_pages.hpp).
+// The file of pages that fast memory does not have: a second file (page_file.hpp), or the pool's own (image_pages.hpp).
 //
-// Threads: write_out() and read_ahead() by one each, beside each other; what changes or tells the books under the lock
-// that write_out() is given; figures() by any.
+// Threads: write_out() and read_ahead() by one thread each, at the same time; calls that change or report the books
+// under the lock that write_out() is given; figures() by any.
 #pragma once
 
 #include <cstddef>
@@ -47,24 +46,24 @@ class slow_pages {
   [[nodiscard]] virtual status take_words(std::uint64_t first, std::uint64_t count) noexcept = 0;
   virtual void take_present(std::uint64_t first, std::uint64_t count) noexcept = 0;
 
-  // Nobody stores to these pages without telling.  What became of each; afterwards keep() or drop() of those that do
-  // not stay.  Returns the batch's number.  On failure all stay.
+  // Writes pages out, and notes in each what became of it; no store to them goes unseen meanwhile. Afterwards the
+  // caller calls keep() or drop() for each that does not stay. Returns the batch's number. On failure all stay.
   [[nodiscard]] virtual result<std::uint64_t> write_out(std::span<leaving_page> pages, std::mutex& lock) noexcept = 0;
-  // The page has been given back: what it had before is free.
+  // The page has been given back: its older units are free.
   virtual void keep(const leaving_page& page) noexcept = 0;
-  // It stays, and was stored to: what was written is free.
+  // It stays, since it was stored to: its new units are free.
   virtual void drop(const leaving_page& page) noexcept = 0;
   // The page is stored to.
   virtual void forget(page_t page) noexcept = 0;
 
   // Whether the page is zeros if it is a hole of the fast file, now or when it is given back without a write.
   [[nodiscard]] virtual bool is_zeros(page_t page) const noexcept = 0;
-  // The page and those after it that are no zeros: how many of `count` were read.  errc::corrupt or io.
+  // Reads the page and those after it that are not zeros; returns how many of `count` were read.  errc::corrupt or io.
   [[nodiscard]] virtual result<unsigned> read_ahead(page_t first, unsigned count, std::byte* to) noexcept = 0;
 
-  // Nothing is written any more.
+  // Whether it has failed: nothing is written any more.
   [[nodiscard]] virtual bool failed() const noexcept = 0;
-  // Pages of the last batch stay that soon may leave.
+  // Whether pages of the last batch have stayed that may leave soon.
   [[nodiscard]] virtual bool waits() const noexcept { return false; }
   [[nodiscard]] virtual figures now() const noexcept = 0;
 };

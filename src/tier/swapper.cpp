@@ -36,7 +36,7 @@ void each_run(const Pages& pages, F&& f) noexcept {
 
 // ---- life ----
 
-// What leaves at a time.
+// Pages that leave at a time.
 struct swapper::batch {
   std::vector<page_t> dropped;  // clean
   std::vector<page_t> chosen;   // to be written, in order
@@ -89,7 +89,7 @@ result<std::unique_ptr<swapper>> swapper::open(const swapper_settings& settings,
   return fail(errc::no_memory, "no volatile memory for the books of a tier");
 }
 
-// Which pages are holes.  Before anything is installed, and before the mapping is watched.
+// Finds out which pages are holes. Called before any page is installed and before the mapping is watched.
 status swapper::look_at_file() noexcept {
   const auto bytes = (settings_.grows != nullptr ? settings_.grows : settings_.fast)->size();
   if (!bytes) return bytes.error();
@@ -124,7 +124,7 @@ status swapper::start() noexcept {
   } catch (const std::system_error& e) {
     return fail(errc::system, "threads that bring pages: %s", e.what());
   }
-  // Without it pages come and go, and what policies know is when.
+  // Without it pages come and go, but policies know only when.
   if (settings_.shared) pagemap_ = platform::open_descriptor("/proc/self/pagemap", O_RDONLY);
   return {};
 }
@@ -170,7 +170,7 @@ void swapper::stop_leaving() noexcept {
   }
   changed_.notify_all();
   if (letting_go_.joinable()) letting_go_.join();
-  // Whoever is in the middle of a batch has ended it.
+  // Under this lock no batch is under way.
   const std::lock_guard last{evicting_};
 }
 
@@ -194,7 +194,7 @@ void swapper::handle(const platform::user_faults::fault& f) noexcept {
       ++counts_.faults;
     } else {
       if (f.is_there) return store_to_protected(page);
-      // It came with a neighbour, or for another thread, after this one had asked.
+      // The page came with a neighbour, or for another thread, after this thread had asked.
       return faults_->wake(f.page);
     }
   }
@@ -212,12 +212,12 @@ void swapper::store_to_protected(page_t page) noexcept {
 
 // How many pages are brought: more and more while faults go on where the last one ended.  lock_ is held.
 unsigned swapper::wish_ahead(page_t page) noexcept {
-  // Pages between may have been there.
+  // Pages in between may have been present.
   ahead_ = page - ahead_next_ < ahead_near ? std::min(2 * ahead_, ahead_max) : 1;
   return ahead_;
 }
 
-// The page, and neighbours of its kind that may come with it.  lock_ is held.
+// Marks the page as coming, and neighbours of its kind that may come with it.  lock_ is held.
 unsigned swapper::mark_coming(page_t page, unsigned wished) noexcept {
   const bool zeros = slow_->is_zeros(page);
   const std::uint64_t end = std::min(pages_known_, std::uint64_t{page} + wished);
@@ -234,7 +234,7 @@ void swapper::bring(page_t page, bool to_store, std::uint64_t since_ns) noexcept
   bool zeros = false;
   {
     const std::lock_guard guard{lock_};
-    // It may have grown: what is beyond were never written.
+    // The file may have grown: pages beyond were never written.
     if (page >= pages_known_) {
       const auto bytes = (settings_.grows != nullptr ? settings_.grows : settings_.fast)->size();
       const std::uint64_t pages = bytes && *bytes > settings_.offset ? (*bytes - settings_.offset) / page_bytes : 0;
@@ -271,8 +271,8 @@ unsigned swapper::bring_zeros(page_t page, unsigned count) noexcept {
     const outcome done = faults_->install_zeros(address(page), count);
     if (done == outcome::installed || done == outcome::present) return count;
     if (done == outcome::gone && count == 1) return 0;
-    // No memory at all, or the file system has none.  Fewer, then with room made, then later.  Or not all of them are
-    // in one mapping, since parts of it have another access.
+    // There is no memory, or the file system has none; or the pages are not all in one mapping, since parts of it have
+    // another access. Tries fewer, then makes room, then tries later.
     if (count > 1) {
       count = 1;
     } else {
@@ -295,7 +295,7 @@ unsigned swapper::bring_contents(page_t page, unsigned count, bool to_store) noe
   const unsigned more = *read - 1;
   if (more == 0) return 1;
   if (faults_->install(address(page + 1), contents + page_bytes, more, guarded) == outcome::installed) return *read;
-  // Some may be there: what can be had without waiting.
+  // Some may be there: takes those that come without waiting.
   unsigned got = 1;
   for (; got < *read; ++got) {
     const outcome done = faults_->install(address(page + got), contents + got * page_bytes, 1, guarded);
@@ -304,14 +304,14 @@ unsigned swapper::bring_contents(page_t page, unsigned count, bool to_store) noe
   return got;
 }
 
-// Whether it is there.  Waits for memory if need be.
+// Installs the page, and waits for memory if need be; returns whether it is there.
 bool swapper::install(page_t page, const std::byte* contents, bool guarded) noexcept {
   for (std::chrono::milliseconds pause{1};;) {
     const outcome done = faults_->install(address(page), contents, 1, guarded);
     if (done == outcome::installed) return true;
     if (done == outcome::gone) return false;
     if (done == outcome::present) {
-      // Somebody has stored into the file past the mapping: what it has wins.
+      // Another program has stored into the file past the mapping: its bytes count.
       if (guarded) (void)faults_->protect(address(page), 1);
       faults_->wake(address(page));
       return true;
@@ -332,7 +332,7 @@ void swapper::give_up(page_t page, const char* why) noexcept {
   faults_->wake(address(page));
 }
 
-// lock_ is held, or nobody else is there yet.
+// lock_ is held, or there is no other thread yet.
 void swapper::came(page_t page, state as) noexcept {
   set_state(page, as);
   ++present_;
@@ -341,7 +341,7 @@ void swapper::came(page_t page, state as) noexcept {
 
 // ---- leaving ----
 
-// The thread that lets pages go before a fault has to.
+// The thread that lets pages leave before a fault would have to.
 void swapper::let_go() noexcept {
   const platform::in_call here;
   const std::uint64_t margin = std::clamp<std::uint64_t>(settings_.fast_pages_max / 32, 8, 1024);
@@ -361,7 +361,7 @@ void swapper::let_go() noexcept {
   }
 }
 
-// Of the fault thread, before `count` pages come.
+// Called by the fault thread before `count` pages come.
 void swapper::make_room(unsigned count) noexcept {
   const std::uint64_t half = std::clamp<std::uint64_t>(settings_.fast_pages_max / 64, 4, 512);
   for (unsigned pauses = 0;;) {
@@ -380,8 +380,8 @@ void swapper::make_room(unsigned count) noexcept {
   }
 }
 
-// Whether it is worth it: far above the limit, where pages that stay soon leave.  It may last as long as somebody keeps
-// the lock that they wait for, and touches a page meanwhile: so it is bounded.
+// Whether waiting is worth it: far above the limit, if pages that stayed can leave soon. The wait is bounded: the
+// thread that holds the lock which they wait for may itself be touching a page.
 bool swapper::waits_for_room(unsigned count) noexcept {
   if (!slow_->waits()) return false;
   const std::lock_guard guard{lock_};
@@ -390,7 +390,7 @@ bool swapper::waits_for_room(unsigned count) noexcept {
 
 void swapper::shrink(std::uint64_t pages) noexcept {
   {
-    // What the calling thread has touched can leave.
+    // Pages that the calling thread has touched can leave.
     std::unique_lock held{lock_};
     settle(held);
   }
@@ -420,7 +420,7 @@ unsigned swapper::evict(unsigned wanted) noexcept {
   return left;
 }
 
-// Victims; those that the second file has leave at once, the others wait to be written.  evicting_ is held.
+// Chooses victims: those that the second file has leave at once, the others are to be written.  evicting_ is held.
 void swapper::choose(batch& b, unsigned wanted) noexcept {
   b.dropped.clear();
   b.chosen.clear();
@@ -452,19 +452,20 @@ void swapper::choose(batch& b, unsigned wanted) noexcept {
   stays.clear();
   each_run(b.chosen, [&](page_t first, std::size_t count) noexcept {
     if (faults_->protect(address(first), count)) return;
-    // Not all in one mapping: parts of it have another access, and this kernel takes one mapping at a time.
+    // The pages are not all in one mapping, since parts of it have another access, and this kernel takes one mapping at
+    // a time.
     for (page_t page = first; page < first + count; ++page) {
       if (!faults_->protect(address(page), 1)) stays.push_back(page);
     }
   });
-  // What cannot be protected, since the mapping has gone, could be stored to.
+  // A page that cannot be protected, since the mapping is gone, could be stored to.
   for (const page_t page : stays) {
     stay(page);
     std::erase(b.chosen, page);
   }
 }
 
-// These are absent from now on; those that the system does not give back stay as they are.  lock_ is held.
+// Makes these pages absent; those that the system does not give back stay as they are.  lock_ is held.
 void swapper::give_back(std::vector<page_t>& pages) noexcept {
   std::erase_if(pages, [this](page_t page) { return state_of(page) == absent; });
   bool refused = false;
@@ -486,7 +487,7 @@ void swapper::give_back(std::vector<page_t>& pages) noexcept {
   if (refused) std::erase_if(pages, [this](page_t page) { return state_of(page) != absent; });
 }
 
-// As no thread can store to them, what is read is what they hold until they are given back.
+// No thread can store to these pages, so they hold what is read here until they are given back.
 void swapper::read_leaving(batch& b) noexcept {
   b.written.clear();
   b.zeros.clear();
@@ -515,7 +516,8 @@ void swapper::write_leaving(batch& b) noexcept {
     const auto sequence = slow_->write_out(b.written, lock_);
     if (sequence) {
       written = true;
-      // release: before pages are given back.  To whoever opens the pool after a kill the kernel keeps stores in order.
+      // release: before pages are given back. For a process that opens the pool after a kill, the kernel keeps stores
+      // in order.
       if (settings_.sequence != nullptr) {
         std::atomic_ref<std::uint64_t>{*settings_.sequence}.store(*sequence, std::memory_order_release);
       }

@@ -1,4 +1,4 @@
-// Pages of a file in memory that leave for a second one while they are cold, and come back when they are touched.
+// Pages of a file in memory: cold ones leave for a second file, and come back when they are touched.
 //
 // The file is mapped shared at `base`; page numbers count from there.  At most `fast_pages_max` pages are to be in it.
 // A fault thread brings pages that are missing, a second one lets others go before room is short.
@@ -18,26 +18,26 @@
 ///   stored_to -> leaving    victim; protected                             yes, with the protecting
 ///   leaving -> stored_to    a store that waits; then it goes on           yes, before
 ///   leaving -> absent       the second file has it (tier/E2); given back  yes, with the giving back
-/// No store is lost: one that comes before the protecting is in what is written; one that comes after waits, and what
-/// it waits for takes lock_: either the page stays, or it is brought back for it.  A page that is given back is missing
-/// in the same moment for all: loads and stores of it are faults, and no zeros are seen.
+/// No store is lost: one that comes before the protecting is in what is written; one that comes after it waits for the
+/// fault thread, which takes lock_: either the page stays, or it is brought back for the store. A page that is given
+/// back is missing for all threads in the same moment: loads and stores of it are faults, and no zeros are seen.
 //
-// Therefore nothing is pinned for the sake of transactions: a page may leave between two stores of one.  What a kill
-// leaves is what it leaves without a tier: all stores that were made. Pins are for memory that devices write to, which
-// no protection stops.
+// Therefore nothing is pinned for the sake of transactions: a page may leave between two stores of one.  A kill leaves
+// the same as without a tier: all stores that were made. Pins are for memory that devices write to: protection does not
+// stop those.
 //
-// Use.  The processor tells nobody here which pages are used.  While pages leave, a hand goes round: it looks which
-// pages this process has mapped (/proc/self/pagemap), says so to the policy, and takes the mappings away; a page that
-// is used again costs its thread a fault of the kernel, a microsecond.  A pool that fits is left alone.  Without /proc
-// policies know no more than when pages came.
+// Use.  The processor does not report which pages are used. While pages leave, a hand goes round: it looks up which
+// pages this process has mapped (/proc/self/pagemap), tells the policy, and takes the mappings away; the next use of a
+// page costs its thread a fault of the kernel, a microsecond. A pool that fits is left alone. Without /proc policies
+// know only when pages came.
 //
 // Not shared (read-only): pages come and none leave; they are this process's own.
 //
-// Failure.  A page that cannot be brought is told by `lost`, with the reason, and an access to it fails.  Where the
-// second file takes nothing, pages that it has leave and others stay, above the limit if need be; why() says so.
+// Failure.  A page that cannot be brought is told by `lost`, with the reason, and an access to it fails.  If the second
+// file cannot be written, pages that it has leave and others stay, above the limit if need be; why() says so.
 //
-// Threads: all calls by any, none while one of them holds what the threads that touch pages wait for.  The two threads
-// of the swapper touch no page of the mapping and take no lock but these.
+// Threads: any, but not while it holds a lock for which threads that touch pages wait.  The two threads of the swapper
+// touch no page of the mapping and take no lock but these.
 // Lock order: 1. evicting_, 2. lock_.
 #pragma once
 
@@ -101,7 +101,7 @@ class swapper final : private page_host {
   static constexpr std::uint64_t page_bytes = 4096;
   static constexpr std::uint64_t fast_pages_least = 64;
 
-  // Looks where the fast file has holes, and takes the words of these from `slow`; then pages come.  None leaves yet.
+  // Looks where the fast file has holes, and takes their words from `slow`; then pages come, but none leaves yet.
   // errc::system: user faults, threads or pages of another size; errc::corrupt: words; errc::no_memory.
   [[nodiscard]] static result<std::unique_ptr<swapper>> open(const swapper_settings& settings,
                                                              std::unique_ptr<slow_pages> slow) noexcept;
@@ -112,11 +112,11 @@ class swapper final : private page_host {
 
   // Pages leave from now on; once.  errc::system: no thread for it.
   [[nodiscard]] status start_leaving() noexcept;
-  // No page leaves from now on.  After this nothing is done to either file but reading.
+  // No page leaves from now on; both files are only read.
   void stop_leaving() noexcept;
 
   void refer(std::uint64_t first, std::uint64_t count, bool referenced) noexcept;
-  // errc::too_large: a page has as many pins as are counted; nothing is pinned then.
+  // errc::too_large: a page has as many pins as can be counted; nothing was pinned.
   [[nodiscard]] status pin(std::uint64_t first, std::uint64_t count) noexcept;
   void unpin(std::uint64_t first, std::uint64_t count) noexcept;
   // Pages leave until at most `pages` are present, or no more can.
@@ -132,10 +132,10 @@ class swapper final : private page_host {
   [[nodiscard]] const char* policy_name() const noexcept { return policy_->name(); }
   // Why pages do not leave, "" if they do.
   [[nodiscard]] std::string why();
-  // In a forked child, where the mapping is not: closes what would be the parent's.
+  // In a forked child, which lacks the mapping: closes the parent's descriptors.
   void forget_in_child() noexcept;
-  // Checks the books against the fast file when no thread touches pages: empty, or what is wrong.  Waits for pages
-  // whose threads have gone on already.
+  // Checks the books against the fast file while no thread touches pages; returns the fault, or an empty text. It first
+  // waits for pages whose threads have gone on already.
   [[nodiscard]] std::string check();
 
  private:
@@ -209,14 +209,14 @@ class swapper final : private page_host {
   int pagemap_ = -1;
 
   std::mutex evicting_;           // one batch at a time
-  std::unique_ptr<batch> batch_;  // of who holds it
+  std::unique_ptr<batch> batch_;  // its holder's
   std::uint64_t hand_ = 0;        // likewise
   std::uint64_t hand_owes_ = 0;   // pages that the hand has to look at
 
   std::mutex lock_;  // what follows
   platform::zeroed_memory states_;
   platform::zeroed_memory pins_;
-  platform::zeroed_memory incoming_;  // contents of pages that come; of the fault thread
+  platform::zeroed_memory incoming_;  // contents of pages that come; the fault thread's
   std::uint64_t pages_known_ = 0;     // pages from here on were never touched
   std::uint64_t present_ = 0;
   std::int64_t dirty_ = 0;

@@ -1,4 +1,5 @@
-// What of the swapper looks: the hand that tells which pages are used, wishes of the program, statistics, the check.
+// The observing half of the swapper: the hand that finds out which pages are used, wishes of the program, statistics,
+// the check.
 #include "tier/swapper.hpp"
 
 #include <unistd.h>
@@ -81,7 +82,7 @@ void swapper::look_at_block(std::uint64_t first, std::uint64_t count) noexcept {
       }
     }
   }
-  // The pages stay in the file, and protected ones protected.
+  // The pages stay in the file, and protected ones stay protected.
   if (low < high)
     (void)platform::drop_private_pages(address(static_cast<page_t>(first + low)), (high - low) * page_bytes);
 }

@@ -1,4 +1,4 @@
-// Door of layer 7, tier: pages of a pool that are in a second file while they are cold.
+// Door of layer 7, tier: pages of a pool are in a second file while they are cold.
 #pragma once
 
 #include "tier/page_file.hpp"

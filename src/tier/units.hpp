@@ -1,4 +1,4 @@
-// Which units of the second file's slots are in use: a bit each, searched from where the last search ended.
+// The units of the second file's slots that are in use: a bit each, searched from where the last search ended.
 //
 // Threads: one at a time.
 #pragma once
@@ -16,11 +16,11 @@ class unit_map {
  public:
   static constexpr std::uint64_t none = ~std::uint64_t{0};
 
-  // `count` free units in one piece, taken; at the end if there is no such piece before.  none: no volatile memory, or
-  // more than `units_max`.
+  // Takes `count` free units in one piece; at the end of the file if there is no such piece before.  none: no volatile
+  // memory, or more than `units_max`.
   [[nodiscard]] std::uint64_t take(std::uint64_t count, std::uint64_t units_max) noexcept {
     std::uint64_t at = none;
-    // Where half of what has been used is free, a piece is likely to be found soon.
+    // If half of the units ever used is free, a piece is likely to be found soon.
     if (free_ >= count && (count <= small || free_ >= end_ / 2)) {
       at = find(cursor_, end_, count);
       if (at == none) at = find(0, cursor_ + count < end_ ? cursor_ + count : end_, count);
@@ -35,7 +35,7 @@ class unit_map {
     cursor_ = at + count;
     return at;
   }
-  // These, of which the words of a file say that they are in use.  False: some are taken already, or no memory.
+  // Takes these units, which a file's words claim. False: some are taken already, or no memory.
   [[nodiscard]] bool take_these(std::uint64_t first, std::uint64_t count) noexcept {
     if (first + count > end_) {
       if (!make_longer(first + count)) return false;
@@ -60,7 +60,7 @@ class unit_map {
   [[nodiscard]] std::uint64_t end() const noexcept { return end_; }
 
  private:
-  static constexpr std::uint64_t small = 8;  // of one page: worth a search whatever is free
+  static constexpr std::uint64_t small = 8;  // of one page: always worth a search
 
   [[nodiscard]] bool taken(std::uint64_t unit) const noexcept { return (words_[unit / 64] >> unit % 64 & 1) != 0; }
   void set(std::uint64_t first, std::uint64_t count) noexcept {

@@ -143,7 +143,7 @@ class visitor : public RecursiveASTVisitor<visitor> {
   }
 
  private:
-  // As the debug information names it.
+  // Name of the file, as the debug information has it.
   std::string file_of(SourceLocation at) const {
     const FileID id = sources_.getFileID(sources_.getExpansionLoc(at));
     return file_named(id);

@@ -48,7 +48,7 @@ struct findings {
   std::vector<std::string> errors;  // of the compiler, by source
 };
 
-// Names whose uses are by address.
+// Whether uses of the name are found by their address.
 [[nodiscard]] bool is_by_address(const std::string& name);
 // The call that takes an allocation's place: of a chosen site, or one that is durable inside of NVM_PLACED; empty: this
 // is no allocation.

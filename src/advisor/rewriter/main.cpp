@@ -72,7 +72,7 @@ bool read_profiles(const order& o, profile& all, std::string& problem) {
   return true;
 }
 
-// Before anything is parsed: places of a source that is another one lead nowhere.
+// Asked before anything is parsed: in a source that was changed since, the places of a profile mean nothing.
 bool are_unchanged(const profile& run, std::string& problem) {
   for (const unit& u : run.units) {
     const source_file& f = run.file(u.file);

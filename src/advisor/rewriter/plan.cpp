@@ -9,7 +9,7 @@ namespace {
 constexpr char include_line[] = "#include <nvm/placed.h>";
 constexpr char start_line[] = "NVM_PLACED_START;";
 
-// As a patch names it: from the current folder, where the file is below it.
+// The file's name in a patch: relative to the current folder, if the file is below it.
 std::string shown(const std::string& path) {
   std::error_code failed;
   const auto here = std::filesystem::current_path(failed);
@@ -48,7 +48,7 @@ void plan::refuse(std::uint32_t site, const char* kind, const std::string& why) 
   if (v.kind == "ok") v = {kind, why, v.type};
 }
 
-// The type is what the first caller knows that is no wrapper; a wrapper gives out bytes.
+// The type comes from the first caller that is no wrapper; a wrapper gives out bytes.
 void plan::judge(std::uint32_t site) {
   verdict& v = verdicts_[site];
   const std::vector<std::uint32_t>& path = paths_[site];
@@ -125,7 +125,7 @@ void plan::check_macro(const call& c, const std::vector<std::uint32_t>& users) {
   }
 }
 
-// Sites whose innermost call is the same: all of them move with it, or those of some callers.
+// Moves sites that have one innermost call: all of them with it, or those of some callers.
 void plan::move_innermost(std::uint32_t number, const std::vector<std::uint32_t>& users) {
   const call* c = call_at(number);
   if (c == nullptr) return;
@@ -174,10 +174,10 @@ void plan::move_by_caller(const call& inner, const std::vector<std::uint32_t>& u
   }
 }
 
-// What may be durable is freed and resized by its address, everywhere.
+// Everywhere in the program, an object that may be durable is freed and resized by its address.
 bool plan::edit_addresses(std::string& problem) {
   for (const auto& [name, at] : found_.by_address) {
-    // A realloc that allocates for a chosen site has another name already.
+    // A realloc that allocates for a chosen site has been renamed already.
     const auto file = files_.find(at.file);
     if (file != files_.end() && file->second.is_edited_at(at.offset)) continue;
     const std::string placed = "nvm_placed_" + (name == "malloc_usable_size" ? "size" : name);
@@ -197,7 +197,7 @@ bool plan::edit_main(std::string& problem) {
   for (const auto& [file, offset] : found_.mains) {
     const auto text = source_text::of(file);
     if (text && text->content().find(start_line) != std::string::npos) continue;
-    // A line of its own, where nothing else follows the brace.
+    // The call gets a line of its own if nothing else follows the brace.
     const std::size_t end = text ? text->content().find('\n', offset) : std::string::npos;
     const bool is_last = end != std::string::npos && text->content().find_first_not_of(" \t\r", offset) == end;
     const edit e = is_last ? edit{end + 1, 0, std::string{"  "} + start_line + "\n"}

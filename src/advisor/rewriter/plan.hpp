@@ -51,7 +51,7 @@ class plan {
   bool with_pointers_;
   std::map<place_key, const call*> calls_;
   std::map<std::uint32_t, verdict> verdicts_;
-  std::map<std::uint32_t, std::vector<std::uint32_t>> paths_;  // whole ones, by site
+  std::map<std::uint32_t, std::vector<std::uint32_t>> paths_;  // whole paths, by site
   std::set<std::uint32_t> wanted_;
   std::map<std::string, source_text> files_;
   std::set<const call*> moved_;

@@ -69,7 +69,7 @@ bool source_text::add(const edit& e) {
   const auto at = edits_.find(e.offset);
   if (at != edits_.end()) {
     if (at->second == e) return true;
-    // An insertion before what is replaced: both at one place.
+    // An insertion just before replaced text: both begin at one place.
     if (at->second.bytes != 0 && e.bytes != 0) return false;
     const bool first = e.bytes == 0;
     at->second = {e.offset, std::max(e.bytes, at->second.bytes),
@@ -83,7 +83,7 @@ bool source_text::add(const edit& e) {
   return true;
 }
 
-// Before the first include that no condition encloses; in a file without one at its beginning.
+// Puts the line before the first include outside of any condition; in a file without one, at its beginning.
 void source_text::include(std::string_view line) {
   if (content_.find(line) != std::string::npos) return;
   std::size_t depth = 0;

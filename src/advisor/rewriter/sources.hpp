@@ -20,7 +20,7 @@ struct edit {
 
 class source_text {
  public:
-  // Nothing: it cannot be read.
+  // No value: the file cannot be read.
   [[nodiscard]] static std::optional<source_text> of(const std::string& path);
 
   [[nodiscard]] const std::string& content() const noexcept { return content_; }
@@ -29,7 +29,7 @@ class source_text {
   [[nodiscard]] bool has(std::size_t offset, std::string_view text) const noexcept;
   [[nodiscard]] std::size_t line_of(std::size_t offset) const noexcept;  // from 1 on
 
-  // The same edit twice is one.  False: it would overlap another.
+  // Adds an edit; the same edit twice counts as one. False: it would overlap another.
   [[nodiscard]] bool add(const edit& e);
   [[nodiscard]] bool is_edited_at(std::size_t offset) const { return edits_.contains(offset); }
   [[nodiscard]] bool is_edited() const noexcept { return !edits_.empty(); }

@@ -1,9 +1,9 @@
 // Accesses: the hot half of the run-time of profiled programs.
 //
 // A burst stands for a transaction: so many accesses of a thread (4,096 unless HOLDFAST_PROFILE_BURST says otherwise).
-// The first store of a burst to a line is one that the undo log would have to copy.  The modelled cache has 32,768
-// lines of 64 bytes and one place for each line; a line that comes in is read from memory, one that goes out and was
-// stored to is written.
+// The first store of a burst to a line is one for which the undo log would have to copy the line.  The modelled cache
+// has 32,768 lines of 64 bytes, and each line of memory has one place in it. A line that comes in is read from memory;
+// a line that goes out is written if it was stored to.
 //
 // The two hooks of loads and stores leave every register as it was, so that compiled code keeps its values in registers
 // across them: they save what they use, call only what does likewise, and this source is compiled without vector
@@ -91,7 +91,7 @@ bool has_xsave() noexcept {
   if ((place & 1) != 0) {
     const std::uintptr_t other = (std::uintptr_t{place >> 1} * cache_lines + number) * line_bytes;
     const std::uint32_t owner = site_at(other);
-    // A line whose object was freed meanwhile is written all the same, for the object that is there now.
+    // A line whose object was freed meanwhile is still written, and counts for the object that is there now.
     ++s.counts[owner == site_none ? site_nowhere : owner].lines_out;
   }
   place = tag_of(line);
@@ -103,7 +103,7 @@ template <bool Store>
   if (__builtin_expect((place ^ tag_of(line)) > 1, 0)) bring_in(s, c, line);
   if constexpr (Store) {
     place |= 1;
-    // Of pools nothing is known of bursts: the log itself counts there.
+    // Bursts are not kept for lines of pools: the log itself counts there.
     if (line >= pools_base / line_bytes) return;
     std::uint32_t& burst = *burst_of(line);
     if (burst != s.burst) {
@@ -152,8 +152,8 @@ template <bool Store, std::size_t Size>
   touch_all<Store>(*s, c, a, counted_sizes[Size]);
 }
 
-// The same of one line, also of a very large object, whose place in the modelled cache has one that needs no writing.
-// No call is made on that way.
+// The same for an access inside one line, also of a very large object, if its place in the modelled cache holds a line
+// that need not be written. This path makes no call.
 template <bool Store, std::size_t Size>
 [[gnu::noinline]] NVM_SAVES_REGISTERS void one_far(const void* p) noexcept {
   thread_state* s = mine;
@@ -183,8 +183,8 @@ template <bool Store, std::size_t Size>
   --s->left;
 }
 
-// The same where nothing has to be done but to count: in the lower half, one line, which is in the modelled cache, and
-// for a store one of this burst.  So few registers are to be saved.
+// The same where there is only counting to do: an access inside one line of the lower half that is in the modelled
+// cache and, for a store, was stored to in this burst. So few registers have to be saved.
 template <bool Store, std::size_t Size>
 [[gnu::always_inline]] inline void one(const void* p) noexcept {
   thread_state* s = mine;

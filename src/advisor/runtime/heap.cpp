@@ -1,10 +1,10 @@
-// malloc and its kin of a profiled program, in place of the C library's, for the whole process: what strdup() or a
-// precompiled library allocates has a site, too.
+// malloc and its kin of a profiled program, in place of the C library's, for the whole process: allocations by strdup()
+// or a precompiled library have a site, too.
 //
 // An object is {header, bytes}.  Small ones come from lists by size class, filled from spans of 64 KiB; large ones are
-// runs of whole blocks, kept by power of two.  Granules of headers, and of what is free, belong to no site: an access
-// there is not counted.  A pointer that is none of ours is left alone by free(): it is the dynamic linker's.  Where the
-// window cannot be had, all calls go to the C library's own functions.
+// runs of whole blocks, kept by power of two.  Granules of headers and of free memory belong to no site: an access
+// there is not counted. free() leaves a pointer from elsewhere alone: it is the dynamic linker's. If the window cannot
+// be mapped, all calls go to the C library's own functions.
 #include <malloc.h>
 #include <sys/mman.h>
 #include <unistd.h>
@@ -17,7 +17,7 @@
 
 #include "state.hpp"
 
-// What the C library calls its own.
+// The C library's own functions, by its names for them.
 extern "C" {
 void* __libc_malloc(std::size_t bytes);
 void* __libc_calloc(std::size_t count, std::size_t bytes);
@@ -42,7 +42,7 @@ constexpr std::size_t small_max = 48 << 10;
 constexpr unsigned large_class = 128;
 constexpr unsigned large_min_exponent = 16;
 constexpr unsigned large_max_exponent = 38;
-constexpr unsigned granules_exponent = 24;  // up to 16 MiB each granule has its site; beyond, whole blocks
+constexpr unsigned granules_exponent = 24;  // up to 16 MiB each granule has its site; in larger objects, whole blocks
 
 struct free_block {
   free_block* next;
@@ -75,7 +75,7 @@ std::size_t bytes_of_class(unsigned c) noexcept {
   return (std::size_t{1} << exponent) + (std::size_t{k % 4 + 1} << (exponent - 2));
 }
 
-// Of one half of the heap, which ends at `end`; relaxed: addresses that differ, and nothing else.
+// Takes blocks of one half of the heap, which ends at `end`. relaxed: the addresses only have to differ.
 std::uintptr_t take_blocks(std::atomic<std::uintptr_t>& next, std::uintptr_t end, std::size_t bytes) noexcept {
   const std::uintptr_t at = next.fetch_add(bytes, std::memory_order_relaxed);
   return at + bytes <= end ? at : 0;
@@ -115,7 +115,8 @@ std::uintptr_t take_large(unsigned exponent) noexcept {
   return take_blocks(large_next, heap_base + heap_bytes, std::size_t{1} << exponent);
 }
 
-// In the upper half whole blocks by the coarse table, so that a very large object costs little; all else by granules.
+// Sets whole blocks of the upper half in the coarse table, so that a very large object costs little; all else by
+// granules.
 void set_site(std::uintptr_t at, std::size_t bytes, std::uint32_t site) noexcept {
   std::uintptr_t a = at - heap_base;
   const std::uintptr_t end = (at - heap_base + bytes + granule_bytes - 1) / granule_bytes * granule_bytes;
@@ -149,7 +150,7 @@ void* no_memory() noexcept {
   return nullptr;
 }
 
-// An object that is known to no site yet.  `alignment` is a power of two.
+// An object that has no site yet.  `alignment` is a power of two.
 void* carve(std::size_t bytes, std::size_t alignment) noexcept {
   if (bytes >= heap_bytes / 4 || alignment > (std::size_t{1} << 24)) return nullptr;
   const std::size_t front = alignment <= granule_bytes ? granule_bytes : alignment + granule_bytes;
@@ -267,7 +268,7 @@ NVM_PROF_CALL void* calloc(std::size_t count, std::size_t bytes) noexcept {
   if (__builtin_mul_overflow(count, bytes, &all)) return no_memory();
   if (!begin()) return __libc_calloc(count, bytes);
   void* p = allocate(all);
-  // What a large run had before is gone.
+  // A large run is zero: its old contents were given back to the system.
   if (p != nullptr && header_of(p)->place >> 24 < large_class) std::memset(p, 0, all);
   return p;
 }

@@ -22,7 +22,7 @@ struct nvm_prof_place {
 
 // A source that was compiled, and how.
 struct nvm_prof_unit {
-  const nvm_prof_file* const* files;  // the source, then what else has code in it
+  const nvm_prof_file* const* files;  // the source, then other files with code in it
   std::size_t file_count;
   const char* folder;
   const char* command;  // as the compiler records it
@@ -38,8 +38,8 @@ extern thread_local nvm_prof_frame* __nvm_prof_top;
 
 void __nvm_prof_places(const nvm_prof_place* first, const nvm_prof_place* end);
 void __nvm_prof_unit(const nvm_prof_unit* unit);
-// Before the access; those with a number in their name are for accesses of that many bytes.  They leave all registers
-// as they were (LLVM's preserve_allcc).
+// Called before the access; a number in the name is the access's bytes. They leave all registers as they were (LLVM's
+// preserve_allcc).
 #define NVM_PROF_ACCESS __attribute__((no_caller_saved_registers))
 NVM_PROF_ACCESS void __nvm_prof_load_1(const void* p);
 NVM_PROF_ACCESS void __nvm_prof_load_2(const void* p);
@@ -51,7 +51,7 @@ NVM_PROF_ACCESS void __nvm_prof_store_2(const void* p);
 NVM_PROF_ACCESS void __nvm_prof_store_4(const void* p);
 NVM_PROF_ACCESS void __nvm_prof_store_8(const void* p);
 NVM_PROF_ACCESS void __nvm_prof_store(const void* p, std::size_t bytes);
-// A block: an access for each 64 bytes, wherever it begins.
+// A block: counts as an access for each 64 bytes, wherever it begins.
 void __nvm_prof_read(const void* p, std::size_t bytes);
 void __nvm_prof_write(const void* p, std::size_t bytes);
 // A text with its zero; null is none.

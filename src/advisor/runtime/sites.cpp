@@ -41,7 +41,7 @@ path path_here(const thread_state& s) noexcept {
     const auto at = reinterpret_cast<std::uintptr_t>(f);
     if (at <= below || at % alignof(nvm_prof_frame) != 0 || at + sizeof *f > s.stack_end) break;
     if (!is_place(f->at)) break;
-    // Calls of a function by itself are one: how deep a tree was is no place in the source.
+    // A function's calls of itself count as one: the depth of a tree is no place in the source.
     if (p.depth == 0 || p.places[p.depth - 1]->function != f->at->function) {
       p.places[p.depth++] = f->at;
       p.hash = mixed(p.hash, reinterpret_cast<std::uintptr_t>(f->at));
@@ -75,7 +75,7 @@ std::uint32_t add_site(const path& p) noexcept {
     t.hash = p.hash;
     t.depth = p.depth;
     for (std::uint32_t d = 0; d < p.depth; ++d) t.path[d] = p.places[d];
-    // release: pairs with the acquire in site_of_path(); a site that is found is whole.
+    // release: pairs with the acquire in site_of_path(); the thread that finds a site finds it complete.
     table[k].store(site, std::memory_order_release);
     state.site_count.store(site + 1, std::memory_order_release);
     return site;
@@ -87,7 +87,7 @@ void note_edge(std::uint32_t site, edge_kind kind) noexcept {
   if (place == nullptr) return;
   std::uint64_t h = mixed(mixed(static_cast<std::uint64_t>(kind) + 1, reinterpret_cast<std::uintptr_t>(place)), site);
   const locked l{state.edges_lock};
-  // A table that is full loses what is new.
+  // A full table loses new edges.
   for (std::size_t tries = 0; tries < 64; ++tries, ++h) {
     edge_count& e = state.edges[h % edges_max];
     if (e.count != 0 && (e.place != place || e.site != site || e.kind != kind)) continue;

@@ -16,7 +16,7 @@ extern "C" void* __libc_stack_end;
 
 namespace nvm::advisor {
 
-// Before any constructor: allocation begins before those.
+// Initialised before any constructor runs: allocation begins earlier than those.
 constinit profile_state state{};
 
 namespace {
@@ -30,7 +30,7 @@ void say(const char* what) noexcept {
   if (n > 0) (void)!write(STDERR_FILENO, text, static_cast<std::size_t>(n));
 }
 
-// A number of the environment within bounds; what is none is as if it were not there.
+// A number of the environment, within bounds; text that is no number counts as unset.
 std::uint32_t setting(const char* name, std::uint32_t usual, std::uint32_t least, std::uint32_t most) noexcept {
   const char* text = getenv(name);
   if (text == nullptr || *text == '\0') return usual;
@@ -82,7 +82,7 @@ bool set_up() noexcept {
   return true;
 }
 
-// Of the first thread the C library would read a file, which allocates.
+// For the first thread, the C library would read a file, which allocates.
 std::uintptr_t stack_end() noexcept {
   if (getpid() == gettid()) return reinterpret_cast<std::uintptr_t>(__libc_stack_end);
   pthread_attr_t attributes;
@@ -100,7 +100,7 @@ thread_state* add_state() noexcept {
   s->in_use.store(true, std::memory_order_relaxed);
   const locked l{state.threads_lock};
   s->next = state.threads.load(std::memory_order_relaxed);
-  // release: pairs with the acquire of walks over the list; a state is whole when it is found.
+  // release: pairs with the acquire of walks over the list; a walk finds complete states only.
   state.threads.store(s, std::memory_order_release);
   return s;
 }
@@ -118,7 +118,7 @@ void* map_zeroed(std::size_t bytes) noexcept {
 }
 
 bool begin() noexcept {
-  // acquire: pairs with the release below; who sees 2 sees all tables.
+  // acquire: pairs with the release below; a thread that sees 2 sees all tables.
   int s = stage.load(std::memory_order_acquire);
   if (__builtin_expect(s == 2, 1)) return state.works;
   if (s == 0 && stage.compare_exchange_strong(s, 1, std::memory_order_acquire)) {
@@ -142,7 +142,7 @@ thread_state* own_state() noexcept {
   s->burst = state.bursts.fetch_add(1, std::memory_order_relaxed) + 1;
   s->left = state.burst_accesses;
   join(s);
-  // What follows may allocate, which asks for the state again and is nothing that the program does.
+  // The following calls may allocate, which asks for the state again and is not the program's doing.
   nvm_prof_frame* const top = __nvm_prof_top;
   __nvm_prof_top = nullptr;
   s->stack_end = stack_end();
@@ -164,7 +164,7 @@ void forget_counts() noexcept {
     site_totals& t = state.sites[k];
     t.objects = t.bytes = t.largest = t.frees = t.reallocs = 0;
     t.peak_bytes = t.live_bytes;
-    // What was there before the fork begins with it.
+    // The lifetime of objects from before the fork begins with the fork.
     t.object_accesses = -accesses * static_cast<std::int64_t>(t.live_objects);
     t.object_ticks = -static_cast<std::int64_t>(ticks()) * static_cast<std::int64_t>(t.live_objects);
     t.byte_ticks = -now * static_cast<double>(t.live_bytes);

@@ -1,9 +1,10 @@
 // What the run-time of profiled programs keeps: counters of each thread, sites and their totals, the clock.
 //
-// Threads.  Counts of accesses are the thread's own and added up at the end; a site's totals are under its lock, tables
-// of sites and edges under one each, which allocation and release take and no access does.  A thread that ends leaves
-// its counters to the next one that begins.  A fork takes all locks; the child counts on and writes a profile of its
-// own, from zero.  One pointer of thread-local storage a thread, in a library that is loaded with the program.
+// Threads.  Counts of accesses are the thread's own and are added up at the end. A site's totals are under its lock,
+// the tables of sites and of edges under one lock each. Allocation and release take these locks, an access takes none.
+// A thread that ends leaves its counters to the next one that begins.  A fork takes all locks; the child counts on and
+// writes a profile of its own, from zero.  Thread-local storage is one pointer for each thread, in a library that is
+// loaded with the program.
 #pragma once
 
 #include <sys/types.h>
@@ -22,7 +23,7 @@ namespace nvm::advisor {
 class spin_lock {
  public:
   void lock() noexcept;
-  // release: pairs with the acquire in lock(); what was written under it is seen by the next owner.
+  // release: pairs with the acquire in lock(); the next owner sees stores that were made under the lock.
   void unlock() noexcept { taken_.clear(std::memory_order_release); }
 
  private:
@@ -40,7 +41,7 @@ class locked {
   spin_lock& lock_;
 };
 
-// Sizes that have a counter of their own, so that an access adds to one; the others' bytes are added up.
+// Sizes with a counter of their own, so that an access adds to one counter; bytes of other sizes are added up.
 inline constexpr std::size_t counted_sizes[] = {1, 2, 4, 8};
 inline constexpr std::size_t size_count = std::size(counted_sizes);
 
@@ -61,7 +62,7 @@ struct thread_state {
   access_counts counts[sites_max];   // by site
 };
 
-// Sites that are no path.
+// Numbers of sites that stand for no path.
 inline constexpr std::uint32_t site_none = 0;
 inline constexpr std::uint32_t site_durable = 1;
 inline constexpr std::uint32_t site_nowhere = 2;
@@ -70,7 +71,7 @@ inline constexpr std::uint32_t first_path_site = 3;
 struct site_totals {
   spin_lock lock;
   std::uint64_t objects, bytes, largest, frees, reallocs, live_objects, live_bytes, peak_bytes;
-  // Ends minus beginnings; what lives at the end is added then.
+  // Ends minus beginnings; objects that live at the end of the run are added then.
   std::int64_t object_accesses, object_ticks;
   double byte_ticks;
   std::uint64_t hash;
@@ -103,14 +104,15 @@ struct profile_state {
 };
 extern constinit profile_state state;
 
-// Maps the window and reads the settings, once; false: this program is not profiled, which standard error was told.
+// Maps the window and reads the settings, once; false: this program is not profiled, and a message on standard error
+// says so.
 bool begin() noexcept;
-// The thread's; null: there is no memory for it.
+// State of this thread, made if need be; null: no memory.
 thread_state* own_state() noexcept;
-// The same of a thread that has one already; null: it has none.
+// State of this thread if it has one; otherwise null.
 thread_state* joined() noexcept;
 void join(thread_state* s) noexcept;
-// Where compiled code of this program has its places.
+// Whether `p` is a place of compiled code of this program.
 bool is_place(const nvm_prof_place* p) noexcept;
 
 // The sources of this program; units_max of them at most.
@@ -140,7 +142,7 @@ void unlock_heap() noexcept;
 
 // The profile, as text, into the file that the settings name.
 void write_profile() noexcept;
-// What was counted before a fork is the parent's.
+// Forgets all counts: those from before a fork are the parent's.
 void forget_counts() noexcept;
 
 }  // namespace nvm::advisor

@@ -6,7 +6,7 @@
 //   block_sites    for each 64 KiB the site of the one object of the upper half that has all of
 //                  them; 0: look at the granules
 //
-// Reserved without memory: pages come as they are touched.  Beyond lie the pools (NVM_WINDOW_BASE).
+// The window is reserved without memory: pages come as they are touched. The pools lie above it (NVM_WINDOW_BASE).
 #pragma once
 
 #include <cstdint>

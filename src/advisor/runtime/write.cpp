@@ -1,6 +1,6 @@
-// The profile, written when the program ends: into a file beside the one that is named, which then takes its name.
+// The profile, written when the program ends: into a file beside the named one, which is then renamed to it.
 //
-// HOLDFAST_PROFILE names the file, %p in it is the process; holdfast-%p.profile in the current folder unless it is set.
+// HOLDFAST_PROFILE names the file; %p in it becomes the process id. Default: holdfast-%p.profile in the current folder.
 // A process that ends by a signal, _exit() or exec() leaves none.
 #include <fcntl.h>
 #include <link.h>
@@ -21,7 +21,7 @@
 namespace nvm::advisor {
 namespace {
 
-// Text that grows, without the heap that is being written of.
+// Text that grows outside of the heap that the profile is about.
 class text {
  public:
   ~text() {
@@ -40,7 +40,7 @@ class text {
       size_ += static_cast<std::size_t>(n);
     }
   }
-  // A field: what is no graphic ASCII is written as %hh.
+  // Adds a field: bytes that are no graphic ASCII are written as %hh.
   void add_text(const char* t) noexcept {
     if (t == nullptr || *t == '\0') return add(" %%");
     add(" ");
@@ -80,7 +80,7 @@ struct build_id {
   char hex[build_id_max + 1];
 };
 
-// Of the program itself, which is the first object.
+// Reads the build id of the program itself, which is the first object.
 int read_build_id(dl_phdr_info* object, std::size_t, void* to) {
   auto* id = static_cast<build_id*>(to);
   for (int k = 0; k < object->dlpi_phnum; ++k) {

@@ -1,7 +1,7 @@
-// A recorded program as judge of crash states: HOLDFAST_CRASH_JUDGE names a socket on which pools are put before it.
+// A recorded program as judge of crash states: HOLDFAST_CRASH_JUDGE names a socket, over which it is asked about pools.
 //
-// It never enters main().  Each pool is opened in a forked child, which costs a tenth of starting the program anew and
-// leaves nothing behind.  The constructors of the program have run; that is why main() is caught, not they.
+// It never enters main(). Each pool is opened in a forked child, which costs a tenth of starting the program anew and
+// leaves nothing behind. The program's constructors run first; so it is main() that is caught.
 #include <dlfcn.h>
 #include <fcntl.h>
 #include <poll.h>
@@ -119,7 +119,7 @@ bool answer_one(int socket, const char* path, double seconds) noexcept {
 }
 
 int judge(int socket) noexcept {
-  // Nobody else's business, least of all that of a child which executes something.
+  // No other program may inherit the socket, least of all one that a child executes.
   ::fcntl(socket, F_SETFD, FD_CLOEXEC);
   ::unsetenv(judge_variable);
   const judge_greeting hello{nvm_crash_check != nullptr ? 1U : 0U};

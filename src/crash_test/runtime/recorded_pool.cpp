@@ -115,7 +115,7 @@ class recorded_engine final : public engine {
   result<open_transaction*> begin(unsigned& lane, bool& parked) noexcept override {
     auto begun = inner_->begin(lane, parked);
     if (!begun) return begun;
-    // The lane is this thread's now, and so is its wrapper.
+    // This thread owns the lane now, and its wrapper with it.
     std::unique_ptr<recorded_transaction>& t = transactions_[lane];
     if (t == nullptr) t.reset(new (std::nothrow) recorded_transaction{**begun, base_});
     if (t == nullptr) {

@@ -84,7 +84,7 @@ class turn {
 };
 
 // Blocks for [from, to) of the file, now: a store into a hole of a full file system would be SIGBUS.  Faulting them all
-// in at once costs a third of what it costs one by one, and fails where there is no room.
+// in at once costs a third of faulting them in one by one, and fails where there is no room.
 bool allocate(std::uint64_t from, std::uint64_t to) noexcept {
   const int kept = errno;
   const bool populated = ::ftruncate(descriptor, static_cast<off_t>(to)) == 0 &&
@@ -124,7 +124,7 @@ inline trace_record* begin(trace_kind kind, std::uint64_t payload_bytes) noexcep
 }
 inline void commit() noexcept {
   used += reserved;
-  // After the record: a program killed in between has not made it.
+  // The count comes after the record: in a program killed in between, the record does not count.
   std::atomic_signal_fence(std::memory_order_release);
   header().used = used;
 }
@@ -374,7 +374,7 @@ NVM_EXPORT void __nvm_rec_masked(const void* p, std::size_t lane_bytes, std::uin
 }
 
 NVM_EXPORT void __nvm_rec_rmw(const void* p, std::size_t bytes, const nvm_rec_site* site) {
-  // That it orders the thread's write-backs on some processors is not relied on.
+  // On some processors it orders the thread's write-backs; no code may rely on that.
   if (reinterpret_cast<std::uintptr_t>(p) - __nvm_rec_base < __nvm_rec_bytes) __nvm_rec_store(p, bytes, site);
 }
 

@@ -4,7 +4,7 @@
 // recorded.  HOLDFAST_RECORD_BYTES limits it (default 1 GiB); beyond that the program runs on unrecorded.
 //
 // Threads.  Records have one total order, made by a lock; each carries the number of its thread.  A store is reported
-// after it was made: for threads that order their accesses by locks the order recorded is the order made, for racing
+// after it was made. If threads order their accesses by locks, the recorded order is that of the stores; for racing
 // stores to one word it is the order of the reports.  A forked child is not recorded.
 #pragma once
 
@@ -18,7 +18,7 @@ namespace nvm::recording {
 // A trace is being written.
 [[nodiscard]] bool on() noexcept;
 
-// From here on stores to the pool are reported; its bytes as they are now come first.
+// Writes the pool's present bytes to the trace; from then on stores to the pool are reported.
 void pool_opened(const void* base, std::uint64_t capacity_bytes, std::uint64_t file_bytes, const char* path) noexcept;
 void pool_closed(const void* base, std::uint64_t file_bytes) noexcept;
 
