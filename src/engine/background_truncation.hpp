@@ -20,11 +20,11 @@ class background_truncation {
   background_truncation(const background_truncation&) = delete;
   background_truncation& operator=(const background_truncation&) = delete;
 
-  // By any thread, often: there is something to do.  `work` is called in the thread.  Where the system gives no thread
-  // committers truncate when their rings are full, as they do anyway.
+  // Says that there is work; any thread may call it, often. `work` is called in the thread. If the system gives no
+  // thread, committers still truncate when their rings are full.
   template <class Work>
   void wake(Work&& work) noexcept {
-    // relaxed: who sees a wake that is under way needs no other.
+    // relaxed: a thread that sees a wake under way needs no other.
     if (wanted_.load(std::memory_order_relaxed)) return;
     const std::lock_guard guard{lock_};
     if (stopping_ || failed_) return;

@@ -1,6 +1,6 @@
 // Pools on direct media: shm, dax, auto.
 //
-// A library of its own answers this in its own way: the one that records what a program stores (src/crash_test).
+// The library that records what a program stores has its own implementation (src/crash_test).
 #pragma once
 
 #include <memory>
@@ -13,7 +13,7 @@
 namespace nvm::engines {
 
 // The engine of an open pool on direct media; `persist` is an enum nvm_persist; `background`: a thread may help; `log`:
-// what the log-structured engine is to do.  May throw std::bad_alloc.
+// choices for the log-structured engine.  May throw std::bad_alloc.
 [[nodiscard]] result<std::unique_ptr<engine>> start_on_direct(pool_file& file, std::uint32_t persist, bool measured,
                                                               const latency_settings& emulated, bool background,
                                                               const log_choice& log);

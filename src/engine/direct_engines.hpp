@@ -1,7 +1,7 @@
-// Each engine on direct media alone, and on any medium: a file of its own, since each takes a compiler its time.
+// Each engine on direct media alone, and on any medium. Each has a file of its own, since each takes a compiler long.
 //
-// On direct media alone all that lies between two fences is inlined: pools in earnest.  A build that sanitizes, records
-// or covers goes without that and runs the same members over any (direct_as_any.cpp in place of *_direct.cpp).
+// On direct media alone all code between two fences is inlined: this is for pools in earnest. A build for sanitizers,
+// recording or coverage runs the same members over any medium instead (direct_as_any.cpp in place of *_direct.cpp).
 #pragma once
 
 #include "engine/engine.hpp"
@@ -17,7 +17,7 @@ using started = result<std::unique_ptr<engine>>;
 [[nodiscard]] started start_redo(isa::write_back with, pool_file& file, unsigned lanes, bool background);
 [[nodiscard]] started start_mnemosyne(isa::write_back with, pool_file& file, unsigned lanes);
 [[nodiscard]] started start_mnemosyne_undo(isa::write_back with, pool_file& file, unsigned lanes);
-// With our mapping or the paper's.
+// The log-structured engine with our mapping or the paper's.
 [[nodiscard]] started start_log_leaves(isa::write_back with, pool_file& file, const log_choice& how);
 [[nodiscard]] started start_log_skip_lists(isa::write_back with, pool_file& file, const log_choice& how);
 

@@ -1,5 +1,5 @@
-// What the C interface needs of a pool's engine, whatever medium it runs on: one virtual call per operation, everything
-// below it is a template over the medium.
+// The engine of a pool on any medium, for the C interface: one virtual call per operation; all code below it is a
+// template over the medium.
 #pragma once
 
 #include <cstddef>
@@ -32,8 +32,7 @@ struct object_facts {
   layout::alignment aligned{};
   [[nodiscard]] std::uint64_t header() const noexcept { return payload - aligned.gap; }
 };
-// Of an object with this header at `offset`, which has `room` bytes from there.  errc::corrupt: the header says what
-// cannot be.
+// Facts of an object with this header at `offset`, where `room` bytes follow. errc::corrupt: the header is impossible.
 [[nodiscard]] inline result<object_facts> facts_from(const layout::object_header& h, std::uint64_t offset,
                                                      std::uint64_t room, bool reserved) noexcept {
   const auto a = layout::alignment_of(h, offset);
@@ -45,13 +44,14 @@ struct object_facts {
 class engine {
  public:
   virtual ~engine() = default;
-  // A lane for this thread's new transaction, with its first level begun: `lane` if that is free.  `parked` says
-  // whether the lane is this thread's own between transactions (lanes::park).  Both are told what holds now, also when
-  // it fails.
+  // A lane for this thread's new transaction, with its first level begun: `lane` if that is free. `parked` says whether
+  // the lane is this thread's own between transactions (lanes::park). Both are set to the present state, also on
+  // failure.
   [[nodiscard]] virtual result<open_transaction*> begin(unsigned& lane, bool& parked) noexcept = 0;
   // Whether loads by address do not show committed data; barriers then read by reader().
   [[nodiscard]] virtual bool translates() const noexcept { return false; }
-  // How this thread reads objects whose addresses are virtual; `lane` and `parked` as above, and it is parked then.
+  // The reader of this thread for objects with virtual addresses; `lane` and `parked` as above, and the lane is parked
+  // then.
   [[nodiscard]] virtual result<stm::home_reader*> reader(unsigned& /*lane*/, bool& /*parked*/) noexcept {
     return fail(errc::engine, "the pool's objects are where their addresses say");
   }
@@ -83,38 +83,38 @@ class engine {
       const structure_settings& /*settings*/) noexcept {
     return fail(errc::engine, "a pool that is opened like this has no lock-free structures");
   }
-  // The same of its regions.
+  // The same for its regions.
   [[nodiscard]] virtual result<std::unique_ptr<region_side>> open_regions(region_wishes /*wishes*/) noexcept {
     return fail(errc::engine, "a pool of this engine has no regions: engines undo and redo have");
   }
-  // The pool's object stores; one for as long as the engine is there.  errc::engine where there can be none.
+  // The pool's object stores; one object that lives as long as the engine. errc::engine: this engine has none.
   [[nodiscard]] virtual result<store_side*> stores() noexcept {
     return fail(errc::engine, "a pool of this engine has no stores: engines undo, redo and mnemosyne have");
   }
   // From now on commits tell `log` what they change of references, until it is nullptr; no transaction is open.
   virtual void count_references(tx::reference_log* log) noexcept = 0;
-  // From now on transactions tell `watch` what they change when they end, until it is nullptr; where there are stores.
+  // From now on, until it is nullptr, transactions tell `watch` at their end what they change; for engines with stores.
   // A transaction that ends at the same moment may not have seen it yet: order_turns().
   virtual void watch_changes(tx::change_watch* /*watch*/) noexcept {}
-  // Where a lane's ring of activation records ends, as the lane's own commit records say; none: the engine's lanes say
-  // nothing about that.  No transaction is open.
+  // End of a lane's ring of activation records, from the lane's own commit records; none: this engine's commit records
+  // do not hold it. No transaction is open.
   [[nodiscard]] virtual std::optional<std::uint32_t> attached_end(unsigned /*lane*/) noexcept { return std::nullopt; }
   // Transactions of the lane that have begun or ended: odd while one is open.
   [[nodiscard]] virtual std::uint64_t turns_of(unsigned lane) const noexcept = 0;
-  // After watch_changes() or a change of volatile memory that transactions look at when they have begun: one that
-  // turns_of() does not show from here on as open sees it.
+  // Called after watch_changes(), or after a change of volatile memory that transactions read once they have begun. A
+  // transaction that turns_of() does not show as open after this sees the change.
   virtual void order_turns() noexcept {}
   // Payload of the rings of activation records; 0: there are none.
   [[nodiscard]] virtual result<std::uint64_t> reference_rings() noexcept = 0;
-  // Makes stored pointers lead to where the pool is mapped now (object/relocation.hpp), whether nothing of it is kept
-  // (read-only) or all.  Before anybody sees an object.
+  // Makes stored pointers lead to where the pool is mapped now (object/relocation.hpp); in a read-only pool nothing of
+  // that is kept. Called before any thread sees an object.
   [[nodiscard]] virtual status relocate(const object::pointer_plans& plans, object::relocation_way way,
                                         object::relocation_report& report) noexcept = 0;
-  // The same of fields that hold addresses of programs (object/static_pointers.hpp): one pass over all.  What it has
-  // stored is durable, or ordered before what comes next.
+  // The same for fields that hold addresses of programs (object/static_pointers.hpp): one pass over all. Its stores are
+  // durable, or ordered before later ones.
   [[nodiscard]] virtual status move_statics(const object::pointer_plans& plans, const object::static_mover& to,
                                             object::relocation_report& report) noexcept = 0;
-  // Adds what relocate() has done since, where it goes on in the background, and how many pages are left.
+  // If relocate() goes on in the background: adds what it has done since, and how many pages are left.
   virtual void add_relocated(object::relocation_report& /*report*/, std::uint64_t& /*pages_left*/) noexcept {}
   // pool_file::add_feature() through the engine's medium.
   [[nodiscard]] virtual status add_feature(std::uint32_t bits) noexcept = 0;
@@ -123,8 +123,8 @@ class engine {
   // enum nvm_persist in force.
   [[nodiscard]] virtual std::uint32_t persist() const noexcept = 0;
   [[nodiscard]] virtual const tx::recovery_report& recovered() const noexcept = 0;
-  // Everything durable, nothing left to recover; no transaction is open.  `exiting`: threads may go on reading objects,
-  // and the engine is not destroyed.
+  // Makes everything durable and leaves nothing to recover; no transaction is open. `exiting`: threads may go on
+  // reading objects, and the engine is not destroyed.
   [[nodiscard]] virtual status come_to_rest(bool exiting) noexcept = 0;
 };
 

@@ -19,8 +19,8 @@
 #include "pool/pool.hpp"
 #include "tx/tx.hpp"
 
-// NVM_FLATTEN: everything that an undo transaction does between two fences is one function where pools are used in
-// earnest.  It takes a compiler half a minute, and is a matter of the source (CMakeLists.txt).
+// NVM_FLATTEN: for pools in earnest, all code of an undo transaction between two fences is one function. That takes a
+// compiler half a minute, and CMakeLists.txt chooses it for each source.
 namespace nvm::engines {
 
 template <engine_stack Stack, template <class> class Engine>
@@ -31,7 +31,7 @@ class heap_engine final : public engine {
   using transaction_type = typename heap_type::transaction_type;
 
   // `on` has its medium ready; `file` stays open longer than the engine.
-  // `background`: a thread truncates the log where the engine's needs it.
+  // `background`: a thread truncates the log of an engine that needs that.
   heap_engine(std::unique_ptr<Stack> on, pool_file& file, unsigned lane_count, bool background)
       : stack_{std::move(on)},
         file_{file},
@@ -240,7 +240,7 @@ class heap_engine final : public engine {
       if (s) s = transaction_.begin();
       if (s) {
         take_turn(std::memory_order_relaxed);
-        // Where order_turns() is no barrier in this thread: Dekker's handshake with who watches.
+        // If order_turns() is no barrier in this thread: Dekker's handshake with the watching thread.
         if (engine_.begins_ordered_) [[unlikely]]
           turns_.fetch_add(0, std::memory_order_seq_cst);
       } else {
@@ -296,7 +296,7 @@ class heap_engine final : public engine {
     }
     errc doom(errc why) noexcept override { return transaction_.doom(why); }
     status commit_level() noexcept override {
-      // It is rolled back.
+      // The transaction is going to be rolled back.
       if (transaction_.failure() != errc::ok) tell_changes({});
       return transaction_.commit_level();
     }
@@ -370,9 +370,9 @@ class heap_engine final : public engine {
       turns_.store(turns_.load(std::memory_order_relaxed) + 1, order);
     }
 
-    // What was changed, and what it was, before either is given up.
+    // Reports changed bytes and their old values before either are given up.
     void tell_changes(std::span<const isolation::written_line> lines) noexcept {
-      // seq_cst: as watch_changes(); who set it before this transaction began is seen.
+      // seq_cst: as watch_changes(); a watch that was set before this transaction began is seen.
       if (tx::change_watch* const watch = engine_.watch_.load(std::memory_order_seq_cst); watch != nullptr) [[unlikely]]
         tell_watch(*watch, lines);
     }
@@ -396,7 +396,7 @@ class heap_engine final : public engine {
       to.end();
     }
 
-    // What the commit changes of references goes with it.
+    // Attaches the commit's changes of references to the commit.
     [[nodiscard]] status attach_references(std::span<const isolation::written_line> lines) noexcept {
       if (engine_.references_ == nullptr) [[likely]]
         return {};
@@ -448,7 +448,7 @@ class heap_engine final : public engine {
     transaction_type& transaction_;
     std::atomic<std::uint64_t> turns_{0};  // begins and ends: odd while the transaction is open
     bool parked_ = false;
-    bool attached_ = false;  // the commit that is under way has told about references
+    bool attached_ = false;  // the running commit has reported references
   };
 
   // The face of a lane that this thread has just been given and that was never used.  On failure the lane is given up.
@@ -469,7 +469,7 @@ class heap_engine final : public engine {
                   object::relocation_report& report) noexcept override try {
     const unsigned parts = file_.size_pages() < relocated_pages_per_thread ? 1 : platform::processors();
     auto& m = stack_->top();
-    // What was begun one way is finished that way: its objects bear numbers, or they do not.
+    // A relocation is finished in the way in which it began: its objects bear numbers, or they do not.
     const bool begun = file_.bases().count > 1;
     if (way == object::relocation_way::by_page && file_.medium() == NVM_MEDIUM_SHM && !file_.read_only() &&
         !file_.numbers_objects()) {
@@ -502,7 +502,7 @@ class heap_engine final : public engine {
   } catch (const std::bad_alloc&) {
     return fail(errc::no_memory, "%s: no volatile memory to put its static pointers right", file_.path());
   }
-  // What page_by_page relocates: the objects are reached through another mapping.
+  // Pool of page_by_page: its objects are reached through another mapping.
   struct paged final : paged_pool {
     paged(heap_engine& e, std::byte* memory, const object::pointer_plans& plans, bool goes_on)
         : of{e},
@@ -518,7 +518,7 @@ class heap_engine final : public engine {
     heap_engine& of;
     object::page_relocation<medium_type> all;
   };
-  // false: the system does not let us, or the pool has pointers that no single store replaces.  May throw
+  // false: the system does not allow it, or the pool has pointers that no single store replaces.  May throw
   // std::bad_alloc.
   result<bool> start_by_page(const object::pointer_plans& plans, unsigned parts) {
     const auto run = [](unsigned n, auto&& f) { platform::run_parts(n, [&](unsigned part) noexcept { f(part); }); };
@@ -559,7 +559,7 @@ class heap_engine final : public engine {
     }
     heap_engine& of;
   };
-  // In one transaction; of a pool that is read-only in the private copy.
+  // Stores words in one transaction; in a read-only pool, into the private copy.
   status store_words(std::span<const tx::assigned_word> words) noexcept {
     if (file_.read_only()) {
       for (const tx::assigned_word& w : words) std::memcpy(heap_.base() + w.offset, &w.value, sizeof w.value);
@@ -597,7 +597,7 @@ class heap_engine final : public engine {
     return grown;
   }
 
-  // Says of which store a place is that no object was found at.
+  // Names the store of a place where no object was found.
   [[gnu::noinline]] errc not_found(std::uint64_t at, errc why) noexcept {
     if (why != errc::bad_pointer || heap_.places().cluster_holding(at) == 0 || stores_->holder(at) != nullptr)
       return why;

@@ -22,7 +22,7 @@ logheap::heap_settings heap_settings_of(const geometry& g, const log_choice& how
 
 logheap::heap_settings heap_settings_of(const pool_file& file, const log_choice& how) noexcept {
   logheap::heap_settings s = heap_settings_of(file.geometry(), how);
-  // Damage is refused; a read-only open shows what is left.
+  // Damage is refused; a read-only open shows the undamaged rest.
   s.refuse_damage = !file.read_only();
   return s;
 }

@@ -16,10 +16,10 @@ namespace nvm::engines {
   return engine_of(file.superblock().engine).is_its_log();
 }
 [[nodiscard]] logheap::heap_settings heap_settings_of(const pool_file& file, const log_choice& how) noexcept;
-// The same of an image: blocks that do not hold are no error.
+// The same for an image: blocks that fail their checks are no error.
 [[nodiscard]] logheap::heap_settings heap_settings_of(const geometry& g, const log_choice& how) noexcept;
 
-// Of any mapping but leaves.
+// Settings for any mapping but leaves.
 [[nodiscard]] inline logheap::skip_list_settings skip_list_settings_of(const log_choice& how) noexcept {
   return logheap::skip_list_settings::up_to(static_cast<logheap::mapping_step>(how.mapping - NVM_MAPPING_BASE));
 }

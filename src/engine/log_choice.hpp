@@ -1,4 +1,4 @@
-// Pools of the log-structured engine, for whoever opens them.
+// Pools of the log-structured engine, for code that opens them.
 #pragma once
 
 #include <cstdint>
@@ -10,7 +10,7 @@
 
 namespace nvm::engines {
 
-// What a program may choose whenever it opens one.
+// Choices of a program at each open.
 struct log_choice {
   std::uint32_t mapping = NVM_MAPPING_LEAVES;  // enum nvm_mapping
   unsigned cleaners = 1;                       // threads; 0: none

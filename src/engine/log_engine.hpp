@@ -1,14 +1,14 @@
 // The log-structured engine of a pool (LSNVMM; docs/design/017-log-engine.md): logheap::heap as an `engine`.
 //
-// Objects have virtual addresses after the pool's data: an offset in home space is a home address.  What is committed
-// is in the log alone.  Home pages are built of it when they are touched (logheap/home_pages.hpp), and loads are loads;
-// or, by choice, reads are translated: stm/ asks the mapping for each, and only objects that an open transaction has
-// allocated are memory (logheap/home_scratch.hpp).  Stores into these are made in place either way, so that code
-// without barriers can make them; announced stores to others need home pages.
+// Objects have virtual addresses after the pool's data: an offset in home space is a home address.  Committed data is
+// in the log alone. Home pages are built from the log when they are touched (logheap/home_pages.hpp), and loads are
+// loads. Or, by choice, reads are translated: stm/ asks the mapping for each, and only objects that an open transaction
+// has allocated are memory (logheap/home_scratch.hpp). Stores into such objects are made in place either way, so that
+// code without barriers can make them; announced stores to other objects need home pages.
 //
 // logheap/open_transaction.hpp says how a transaction commits.
 //
-// The first object of home space is the engine's own: the words that other pools have in their anchors, twice.
+// The first object of home space is the engine's own: two copies of the words that other pools have in their anchors.
 //
 // Lanes are numbers of threads in the heap: each thread keeps one until it ends.
 #pragma once
@@ -44,7 +44,7 @@ class log_engine final : public engine, private logheap::transaction_host {
   using heap_type = logheap::heap<medium_type, Map>;
   using thread_type = typename heap_type::thread;
 
-  // `on` has its medium ready; `file` stays open longer than the engine.  `of_mapping`: what Map takes besides.
+  // `on` has its medium ready; `file` stays open longer than the engine.  `of_mapping`: further arguments of Map.
   template <class... Extra>
   log_engine(std::unique_ptr<Stack> on, pool_file& file, const logheap::heap_settings& settings,
              const Extra&... of_mapping)
@@ -74,7 +74,7 @@ class log_engine final : public engine, private logheap::transaction_host {
     logheap::recovery_report found;
     status s = heap_.open(found);
     if (!s && s.error() == errc::not_found) {
-      // Of a new pool, or of one whose creator died.
+      // A new pool, or one whose creator died.
       if (status made = heap_.create(tx::pool_key(file_.superblock().uuid)); !made) {
         return made;
       }
@@ -165,7 +165,7 @@ class log_engine final : public engine, private logheap::transaction_host {
       if (!facts && home != shape_.home_offset() && (!type_map || home != *type_map) && is_still_there(home)) {
         damaged = home;
       }
-      // The anchors, the type map, and what was freed meanwhile.
+      // Skips the anchors, the type map, and objects that were freed meanwhile.
       if (!facts || facts->reserved) continue;
       if (const int answer = visit(argument, *facts); answer != 0) return answer;
     }
@@ -210,7 +210,7 @@ class log_engine final : public engine, private logheap::transaction_host {
       heap_.leave(*own_);
       for (thread_type* t : readers_) heap_.leave(*t);
     }
-    // What could not be saved is recovered: the log has everything.
+    // A failure does no harm: the log has everything for recovery.
     if (!file_.read_only()) (void)heap_.close();
     return stack_->close();
   }
@@ -224,7 +224,7 @@ class log_engine final : public engine, private logheap::transaction_host {
 
   using face = logheap::open_transaction<heap_type>;
 
-  // The face of this thread, which gets a number if it has none (`parked`: it has).
+  // The face of this thread, which gets a number if it has none (`parked`: it has one).
   [[nodiscard]] result<face*> face_of(unsigned& lane, bool& parked) noexcept {
     // relaxed: a thread's own.
     if (parked) return faces_[lane].load(std::memory_order_relaxed);
@@ -248,7 +248,7 @@ class log_engine final : public engine, private logheap::transaction_host {
     return f;
   }
 
-  // Whether the medium has kept its promise so far; one that can break it has LSNs.
+  // Whether the medium has kept its promise so far; a medium that can break it has LSNs.
   [[nodiscard]] status still_durable() noexcept override {
     if (status s = file_.accepts_commits(); !s) return s;
     const lsn_t last = heap_.last_lsn();
@@ -298,7 +298,7 @@ class log_engine final : public engine, private logheap::transaction_host {
     return fail(errc::corrupt, "neither copy names %s by a word that passes its check", name_of(which));
   }
 
-  // What loads find at home addresses.
+  // Makes the memory that loads find at home addresses.
   [[nodiscard]] status make_memory(const log_choice& how) noexcept try {
     std::byte* const at = file_.base() + shape_.home_offset();
     if (how.translated) {
@@ -337,7 +337,7 @@ class log_engine final : public engine, private logheap::transaction_host {
     return homes;
   }
 
-  // As the log says, or as the caller's own transaction has changed it (`in_memory`).
+  // Facts from the log, or from the caller's own transaction (`in_memory`).
   [[nodiscard]] result<object_facts> facts_of(thread_type& t, std::uint64_t payload, bool in_memory) noexcept {
     const std::uint64_t home = payload - header_bytes;
     if (payload < header_bytes || !shape_.in_objects(home, header_bytes)) {
@@ -364,7 +364,7 @@ class log_engine final : public engine, private logheap::transaction_host {
     const auto room = heap_.room_at(*own_, home);
     return (room && room->size != 0) || (!room && room.error() == errc::corrupt);
   }
-  // Of objects, without those of the library.  May throw std::bad_alloc.
+  // Homes of programs' objects, without those of the library.  May throw std::bad_alloc.
   [[nodiscard]] result<std::vector<std::uint64_t>> homes_of_programs() {
     std::vector<std::uint64_t> homes = all_homes();
     const auto type_map = read_anchor(anchor_word::types);
@@ -376,7 +376,7 @@ class log_engine final : public engine, private logheap::transaction_host {
   template <class Mover>
   [[nodiscard]] status store_moved(log_relocation<heap_type>& pass, const Mover& to,
                                    object::relocation_report& report) {
-    // Read-only the log of this process's copy is written, which grows no file.
+    // Read-only: the log of this process's copy is written, and the file does not grow.
     if (status s = pass.move(to, report); !s) {
       if (!file_.read_only() || (s.error() != errc::no_space && s.error() != errc::read_only)) return s;
       return fail(errc::no_space, "its log has no room for moved pointers, and read-only it cannot grow: %s",
@@ -394,7 +394,7 @@ class log_engine final : public engine, private logheap::transaction_host {
   } catch (const std::bad_alloc&) {
     return fail(errc::no_memory, "%s: no volatile memory to put its static pointers right", file_.path());
   }
-  // Either way a transaction for each object.
+  // Both ways are a transaction for each object here.
   status relocate(const object::pointer_plans& plans, object::relocation_way /*way*/,
                   object::relocation_report& report) noexcept override try {
     const auto homes = homes_of_programs();

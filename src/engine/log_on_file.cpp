@@ -12,8 +12,8 @@ namespace {
 
 class synced_stack {
  public:
-  // `syncs`: the pool's file, opened for these alone: a sync of its growth must not be told what a commit's has to
-  // know.
+  // `syncs`: the pool's file, opened only for syncs of commits: the system reports a failed write once for each opened
+  // file, and a sync for growth must not take the report that a commit's sync needs.
   synced_stack(pool_file& file, platform::file syncs) noexcept
       : syncs_{std::move(syncs)}, device_{syncs_}, medium_{device_, leave_file, &file, file.path()} {}
   synced_media& top() noexcept { return medium_; }
@@ -25,7 +25,7 @@ class synced_stack {
   static std::uint32_t persist() noexcept { return 0; }
 
  private:
-  // No fence has returned since the sync failed, so nothing has been stored that relies on it.
+  // No fence has returned since the failed sync, so no store has relied on it.
   static void leave_file(void* pool) noexcept {
     auto& file = *static_cast<pool_file*>(pool);
     if (file.detach()) return;

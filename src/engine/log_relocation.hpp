@@ -1,6 +1,6 @@
 // Relocation (object/relocation.hpp) where objects live in a log: the pointers of each object are stored anew, by
-// ordinary transactions of the heap, which are durable before the other bases are forgotten.  What the log holds of
-// before is superseded, and never read again.
+// ordinary transactions of the heap, which are durable before the other bases are forgotten. Older entries of the log
+// are superseded, and never read again.
 //
 //   1. begin_relocation()                               | pool/E1, E2, durable
 //   2. transactions that store moved pointers           | logheap/E1, durable
@@ -44,7 +44,7 @@ class log_relocation {
     }
     return found.refusal();
   }
-  // `Mover` as relocation.hpp has it; one that moves nothing looks.  May throw std::bad_alloc.
+  // `Mover` as in relocation.hpp; one that moves nothing only looks.  May throw std::bad_alloc.
   template <class Mover>
   [[nodiscard]] status move(const Mover& to, object::relocation_report& report) {
     logheap::transaction<Heap> t{heap_, own_};
@@ -56,7 +56,7 @@ class log_relocation {
       if (plan == nullptr) continue;
       ++report.objects;
       if (plan->none()) continue;
-      // What the bytes of the object decide is asked with all of them there.
+      // A plan that asks the object's bytes is asked with all of them there.
       const std::uint64_t step = plan->asks_object() ? o->bytes : window_bytes;
       if (plan->asks_object()) read_whole(*o);
       for (std::uint64_t from = 0; from < o->bytes; from += step) {
@@ -108,7 +108,7 @@ class log_relocation {
     bool is_read = plan.asks_object();
     std::uint64_t stores = 0;
     plan.each_in(bytes_of_window(), o.bytes, from, from + bytes, [&](const object::pointer_word& p) {
-      // One that begins in the window before was moved with that.
+      // A pointer that begins in the window before was moved with that window.
       if (!Mover::concerns(p.kind) || p.at < from) return;
       if (!is_read) heap_.read(own_, o.payload + from, window_.data(), bytes);
       is_read = true;
@@ -116,7 +116,8 @@ class log_relocation {
       if (p.at - from + sizeof value <= bytes) {
         std::memcpy(&value, bytes_of_window() + (p.at - from), sizeof value);
       } else {
-        heap_.read(own_, o.payload + p.at, &value, sizeof value);  // of a packed type: it goes on in the next window
+        heap_.read(own_, o.payload + p.at, &value, sizeof value);  // of a packed type: the pointer continues in the
+                                                                   // next window
       }
       report.pointers += value != 0 && !p.guessed ? 1 : 0;
       switch (to.move(value, p.guessed)) {

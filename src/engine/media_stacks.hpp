@@ -29,7 +29,8 @@ namespace nvm::engines {
   return NVM_PERSIST_NONE;
 }
 
-// How a direct medium writes back: what was asked for, checked against the processor and the medium's contract.
+// The write-back instruction of a direct medium: the requested one, checked against the processor and the medium's
+// contract.
 [[nodiscard]] inline result<isa::write_back> instruction_for(std::uint32_t medium, std::uint32_t persist) noexcept {
   isa::write_back w = isa::write_back::none;
   switch (persist) {

@@ -1,9 +1,9 @@
-// A pool in memory of which each page is relocated before a thread sees it (object/page_relocation.hpp), and what is
-// left in the background.
+// A pool in memory whose pages are relocated before a thread sees them (object/page_relocation.hpp), the rest in the
+// background.
 //
-// No page of the pool's data is shown to threads at first (platform/user_faults.hpp).  The thread that touches one
-// waits until this has put it right through another mapping: microseconds.  A second thread puts right the others; when
-// all are, the pool forgets its other bases, and all pages are ordinary ones.
+// At first all pages of the pool's data are hidden from threads (platform/user_faults.hpp). A thread that touches one
+// waits microseconds until it has been put right through another mapping. A second thread puts the others right; when
+// all are right, the pool forgets its other bases, and all pages are ordinary ones.
 //
 // Threads: report() by any.  The two threads take no lock of the library but those of finish().
 #pragma once
@@ -21,7 +21,7 @@
 
 namespace nvm::engines {
 
-// What is relocated.
+// The pool that is relocated.
 class paged_pool {
  public:
   paged_pool() = default;
@@ -32,25 +32,25 @@ class paged_pool {
   [[nodiscard]] virtual std::uint64_t pages_left() const noexcept = 0;
   [[nodiscard]] virtual const object::relocation_report& report() const noexcept = 0;
   virtual void put_right(std::uint64_t page) noexcept = 0;
-  // All pages are right, and nobody asks for one any more.
+  // Called when all pages are right and none will be asked for any more.
   [[nodiscard]] virtual status finish() noexcept = 0;
 };
 
 class page_by_page {
  public:
-  // Of the pages at `data`, the first of which is page 0 of `pool`.  `faults` has hidden them.  errc::system: no
-  // thread.
+  // Starts the relocation of the pages at `data`, the first of which is page 0 of `pool`. `faults` has hidden them.
+  // errc::system: no thread.
   [[nodiscard]] static result<std::unique_ptr<page_by_page>> start(std::unique_ptr<paged_pool> pool,
                                                                    platform::user_faults faults, std::byte* data);
-  // All pages that are not right yet stay as they are: the next open goes on.  No thread uses the pool's objects.
+  // Pages that are not right yet stay as they are, and the next open continues.  No thread uses the pool's objects.
   ~page_by_page();
   page_by_page(const page_by_page&) = delete;
   page_by_page& operator=(const page_by_page&) = delete;
 
-  // All pages are put right, and the pool forgets its other bases: where threads may go on reading after this process
-  // has given up the file, and nothing may be stored there.  Cost: of an eager relocation of what is left.
+  // Puts all pages right, and the pool forgets its other bases: for a file that is given up while threads go on
+  // reading, after which it must not be stored to. Costs as much as an eager relocation of the rest.
   void complete() noexcept;
-  // Adds what was done so far.
+  // Adds the work done so far.
   void report(object::relocation_report& out, std::uint64_t& pages_left) noexcept;
 
  private:
@@ -116,7 +116,7 @@ inline void page_by_page::answer() noexcept {
   }
 }
 
-// With its neighbours: who touches one page often touches the next.
+// Together with its neighbours: a thread that touches one page often touches the next.
 inline void page_by_page::answer_for(std::uint64_t page) noexcept {
   const std::uint64_t first = round_down(page, together);
   if (first + together > pool_->pages()) {
@@ -139,7 +139,7 @@ inline void page_by_page::go_through() noexcept {
   }
   faults_.show_all();
   const std::lock_guard guard{one_at_a_time_};
-  // A pool that does not take it is one of several bases, which the next open relocates again.
+  // If that fails, the pool keeps several bases, and the next open relocates it again.
   (void)pool_->finish();
 }
 

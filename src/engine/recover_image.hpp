@@ -1,4 +1,4 @@
-// What the next open of a crashed pool does first, on a private copy.
+// The first work of the next open of a crashed pool, on a private copy.
 #pragma once
 
 #include "pool/pool.hpp"

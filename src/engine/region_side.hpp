@@ -1,4 +1,4 @@
-// The regions of an open pool, whatever its medium: what the C interface needs of them.
+// The regions of an open pool on any medium, for the C interface.
 #pragma once
 
 #include <cstddef>
@@ -14,7 +14,7 @@
 
 namespace nvm::engines {
 
-// Changes of one region or of several that become durable together.  Threads: the one that began it.
+// Changes of one or several regions that become durable together. Threads: the one that began it.
 class open_regions_change {
  public:
   using bytes = std::span<const std::byte>;
@@ -33,17 +33,17 @@ class open_regions_change {
   [[nodiscard]] virtual status commit() noexcept = 0;
 };
 
-// One set.  `who`: number of the calling thread.
+// One set of regions. `who`: number of the calling thread.
 class open_set {
  public:
   using bytes = std::span<const std::byte>;
   virtual ~open_set() = default;
   [[nodiscard]] virtual std::uint64_t count() noexcept = 0;
-  // How many regions may have replicas.
+  // Sets how many regions may have replicas.
   virtual void limit_replicas(std::uint32_t most) noexcept = 0;
-  // Whether readers are counted, as the paper's are.
+  // Sets whether readers are counted, as in the paper.
   virtual void count_readers(bool yes) noexcept = 0;
-  // By measured costs, or by the paper's thresholds.  One caller at a time.
+  // Sets whether decisions follow measured costs or the paper's thresholds. One caller at a time.
   virtual void decide_by_costs(bool yes) noexcept = 0;
   [[nodiscard]] virtual result<std::uint64_t> read(unsigned who, std::uint64_t rid, std::uint64_t offset,
                                                    std::span<std::byte> to) noexcept = 0;
@@ -57,11 +57,11 @@ class open_set {
   [[nodiscard]] virtual status truncate(unsigned who, std::uint64_t rid, std::uint64_t length) noexcept = 0;
   [[nodiscard]] virtual result<int> each(unsigned who, int (*visit)(std::uint64_t, std::uint64_t, void*),
                                          void* argument) noexcept = 0;
-  // Calls visit(rid) for each region, as the set knows them, without a look at headers that nobody has asked for yet.
-  // The visitor calls nothing of the set.
+  // Calls visit(rid) for each region that the set knows, without reading headers that were not needed so far. The
+  // visitor calls nothing of the set.
   virtual void numbers(unsigned who, void (*visit)(std::uint64_t, void*), void* argument) noexcept = 0;
   [[nodiscard]] virtual result<std::unique_ptr<open_regions_change>> begin(unsigned who) noexcept = 0;
-  // Committed bytes that stay as they are until region_side::let_go().
+  // Leases committed bytes, which stay unchanged until region_side::let_go().
   [[nodiscard]] virtual result<region::lease> hold(unsigned who, std::uint64_t rid) noexcept = 0;
 };
 
@@ -73,7 +73,7 @@ class region_side {
   // errc::not_found.
   [[nodiscard]] virtual result<open_set*> find(std::string_view name) noexcept = 0;
   [[nodiscard]] virtual result<open_set*> create(std::string_view name) noexcept = 0;
-  // Nobody uses the set.
+  // No thread uses the set.
   [[nodiscard]] virtual status drop(std::string_view name) noexcept = 0;
   [[nodiscard]] virtual result<int> names(int (*visit)(const char*, std::uint64_t, void*), void* argument) noexcept = 0;
   [[nodiscard]] virtual const region::recovery_report& recovered() const noexcept = 0;
@@ -89,16 +89,16 @@ class region_side {
   [[nodiscard]] virtual std::uint64_t leases() const noexcept = 0;
   // Any thread may call it.  errc::invalid: no such lease is held.
   [[nodiscard]] virtual status let_go(const region::lease& l) noexcept = 0;
-  // Of what the thread has done and seen.
+  // The LSN of all that the thread has done and seen.
   [[nodiscard]] virtual lsn_t position(unsigned who) noexcept = 0;
-  // Nobody is at work: nothing is left to recover.
+  // No thread is at work: leaves nothing to recover.
   virtual void come_to_rest() noexcept = 0;
-  // Writes back what the log has, and frees what waits for that.
+  // Writes the log's records back, and frees memory that waits for that.
   virtual void tidy() noexcept = 0;
 };
 
 struct region_wishes {
-  std::function<void()> wake;  // there is something to tidy: called by committers, often
+  std::function<void()> wake;  // says that there is work for tidy(); committers call it often
   // Damage found by a check, which frees and changes nothing; nullptr: the first is an error of open().
   const std::function<void(std::uint64_t offset, const char* what)>* tell = nullptr;
 };

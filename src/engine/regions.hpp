@@ -42,7 +42,7 @@ class regions final : public region_side {
   }
   result<open_set*> create(std::string_view name) noexcept override {
     const std::lock_guard guard{lock_};
-    // What a medium that has failed is given is lost.
+    // A failed medium loses whatever it is given.
     if (status s = medium_.durable(0); !s) return s.error();
     const bool first = !domain_.has_log();
     const auto made = domain_.create(name);

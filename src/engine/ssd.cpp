@@ -1,5 +1,5 @@
-// Opening.  The log's valid prefix goes to the private image; one sync makes sure that it stays what happened.  It is
-// brought home after the open, by the checkpointer or by the first commit, whichever comes first.
+// Opening. The log's valid prefix goes to the private image; one sync makes it durable. The checkpointer or the first
+// commit, whichever comes first, brings it home after the open.
 //
 // The checkpointer's thread starts with the first commit, and at once if a dead process has left something to bring
 // home.
@@ -25,7 +25,7 @@ status prepare(void*, platform::file& file, const layout::superblock& sb) noexce
   return {};
 }
 
-// The log into the image; on a pool that may be changed, for good.
+// Brings the log into the image; for good if the pool may be changed.
 status open_log_of(void* context, pool_file& pool) noexcept {
   if (!has_image(pool.superblock())) return {};
   file_device device{pool.file()};
@@ -41,8 +41,8 @@ status open_log_of(void* context, pool_file& pool) noexcept {
   return {};
 }
 
-// The pool's file, and once more for the syncs of the log alone: a sync of the pool's growth must not be told what a
-// commit's has to know.
+// The pool's file, opened twice, once only for the log's syncs: the system reports a failed write once for each opened
+// file, and a sync for growth must not take the report that a commit's sync needs.
 struct image_devices {
   image_devices(platform::file& file, platform::file for_log) noexcept
       : home{file}, log_file{std::move(for_log)}, log{log_file} {}

@@ -9,7 +9,7 @@
 
 namespace nvm::engines {
 
-// Steps of pool_file on a pool that has an image; nothing on others.
+// Steps of pool_file for a pool with an image; other pools skip them.
 [[nodiscard]] file_step prepare_log() noexcept;  // creation: an empty ring
 // Open: the log's valid prefix goes to the image, and to `run` for start_on_ssd().
 [[nodiscard]] image_step open_log_into(log_run& run) noexcept;

@@ -1,7 +1,7 @@
-// What an engine runs on: a medium, with what it needs to live.
+// Ground of an engine: a medium with the objects that it depends on.
 //
-// Engines are compiled over few stacks: the one of direct media where pools are used in earnest, and any_stack, through
-// which every other is known when the program runs (docs/design/021-media-behind-three-types.md).
+// Engines are compiled over few stacks: the one of direct media for pools in earnest, and any_stack, which reaches
+// every other one at run time (docs/design/021-media-behind-three-types.md).
 #pragma once
 
 #include <concepts>
@@ -23,13 +23,13 @@ concept stack = requires(S& s, nvm_statistics& out) {
   requires media<std::remove_reference_t<decltype(s.top())>>;
   // The engine has come to rest: everything that was ordered is durable, nothing is left to recover.
   { s.close() } -> std::same_as<status>;
-  // Adds what the media have counted.
+  // Adds the counters of the media.
   s.statistics(out);
-  // enum nvm_persist in force; 0 where there is none.
+  // enum nvm_persist in force; 0: none.
   { s.persist() } -> std::same_as<std::uint32_t>;
 };
 
-// One that an engine is compiled over.
+// A stack that an engine is compiled over.
 template <class S>
 concept engine_stack = stack<S> && requires(S& s, std::byte* base, structure_pages& pages, region_wishes wishes,
                                             const structure_settings& settings) {

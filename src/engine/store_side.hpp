@@ -1,11 +1,11 @@
-// The object stores of an open pool, whatever its engine and medium: what the C interface needs of them.
+// The object stores of an open pool on any engine and medium, for the C interface.
 //
 // A store is named here by its page: the offset, from the pool's start, of the header page of its first cluster
-// (docs/design/031-stores.md).  Names, numbers that are not used twice, and who may do what are the business of the
-// catalogue above.
+// (docs/design/031-stores.md).  Names, numbers that are not used twice, and rights are the business of the catalogue in
+// a higher layer.
 //
-// Threads.  Any.  One store is created, attached, detached or dropped by one thread at a time, which the caller sees
-// to; whoever allocates in a store has it attached until that is done.
+// Threads.  Any.  The caller sees to it that one store is created, attached, detached or dropped by one thread at a
+// time, and stays attached while a thread allocates in it.
 //
 // A store that is not attached may be protected against every access (store_keeper).
 #pragma once
@@ -34,37 +34,36 @@ struct store_rights {
 
 struct store_wishes {
   store_rights rights{};
-  std::uint64_t quota_bytes = 0;  // whole pages that it may have, its headers counted; 0: as many as there are
+  std::uint64_t quota_bytes = 0;  // whole pages that it may have, headers counted; 0: no quota
   std::uint64_t created = 0;      // the caller's clock: seconds since 1970; at most 40 bits
 };
 
 struct store_facts {
   std::uint32_t number = 0;
   store_rights rights{};
-  std::uint64_t page = 0;      // its offset
-  std::uint64_t pages = 0;     // that it has, headers counted
-  std::uint64_t clusters = 0;  // that these are
-  std::uint64_t used_bytes =
-      0;                      // of objects, whole slots and pages; of a store that is attached: of what has committed
-  std::uint64_t objects = 0;  // likewise
+  std::uint64_t page = 0;         // its offset
+  std::uint64_t pages = 0;        // that it has, headers counted
+  std::uint64_t clusters = 0;     // that these are
+  std::uint64_t used_bytes = 0;   // of objects, whole slots and pages; of an attached store: of committed ones
+  std::uint64_t objects = 0;      // likewise
   std::uint64_t quota_bytes = 0;  // 0: none
   std::uint64_t root = 0;         // payload of an object; 0: none
   std::uint64_t key_values = 0;   // likewise, of the directory of its own key-value stores
   std::uint64_t created = 0;
 };
 
-// Who protects the pages of stores that are not attached.  Called under no lock that a caller of the library could
-// hold; it calls nothing of the pool.  Without one nothing is protected.
+// Protector of the pages of stores that are not attached. It is called under no lock that a caller of the library could
+// hold, and calls nothing of the pool. Without one, pages are not protected.
 class store_keeper {
  public:
   // Until close(), pages [offset, offset + bytes) are going to be read, and written if `writes`.  Pages that are
   // accessible already, or of a store that is attached, stay as they are.  These calls nest and come from any thread.
-  // attach() that succeeds leaves open what it has opened.  So do set_...() and drop_some(): what they have changed is
-  // stored, or put back, when the transaction ends; whoever ended it closes.
+  // A successful attach() leaves open what it has opened. So do set_...() and drop_some(): their changes are stored, or
+  // put back, when the transaction ends; the code that ends it closes the pages.
   virtual void open(std::uint64_t offset, std::uint64_t bytes, bool writes) noexcept = 0;
   virtual void close(std::uint64_t offset, std::uint64_t bytes) noexcept = 0;
-  // The pages are about to be nobody's: accessible from here on, for any use.  Told before the transaction commits that
-  // frees them; if it is rolled back, they are not told of again.
+  // The pages are about to belong to no store: accessible from here on, for any use. Called before the commit of the
+  // transaction that frees them; if it is rolled back, there is no second call.
   virtual void freed(std::uint64_t offset, std::uint64_t bytes) noexcept = 0;
 
  protected:
@@ -94,8 +93,9 @@ class store_side {
   // own.
   [[nodiscard]] virtual result<std::uint64_t> create(tx::open_transaction& t, std::uint32_t number,
                                                      const store_wishes& wishes) noexcept = 0;
-  // `page` is a store's, attached or not.  errc::corrupt: none is there; as announced stores otherwise.  The payload of
-  // a root is not looked at (0: none); a quota below what the store has is errc::invalid, and the message has both.
+  // `page` is a store's, attached or not. errc::corrupt: no store is there; otherwise errors of announced stores. The
+  // payload of a root is not checked (0: none); a quota below the store's present bytes is errc::invalid, and the
+  // message has both figures.
   [[nodiscard]] virtual status set_root(tx::open_transaction& t, std::uint64_t page,
                                         std::uint64_t payload) noexcept = 0;
   // The same of the directory of the store's own key-value stores; the pool's superblock says that there may be some
@@ -106,27 +106,28 @@ class store_side {
                                           const store_rights& rights) noexcept = 0;
   [[nodiscard]] virtual status set_quota(tx::open_transaction& t, std::uint64_t page,
                                          std::uint64_t quota_bytes) noexcept = 0;
-  // Frees up to `clusters_max` clusters of a store that is not attached, without a look at their objects; true: it was
-  // the last, and the store page is gone with it.  It and the catalogue's entry go in one transaction, the caller's.
-  // One call a transaction: what it frees is there until the commit.  errc::busy: it is attached, or a transaction is
-  // open that was open when it was detached; corrupt.  O(clusters of the store), however large they are.
+  // Frees up to `clusters_max` clusters of a store that is not attached, without a look at their objects; true: the
+  // last one was freed, and the store page with it. That page and the catalogue's entry go in one transaction, the
+  // caller's. One call for each transaction, since clusters exist until the commit. errc::busy: the store is attached,
+  // or a transaction is still open that was open when it was detached; corrupt. O(clusters of the store), however large
+  // they are.
   [[nodiscard]] virtual result<bool> drop_some(tx::open_transaction& t, std::uint64_t page,
                                                unsigned clusters_max) noexcept = 0;
 
   // ---- at once ----
 
   // Reads the store page, the list of clusters and their maps: O(clusters + pages), objects are looked at on demand.
-  // What a killed process has left half done is done first (read-only: passed over).  The handle is valid until
-  // detach().  errc::busy: it is attached already, or its creation has not committed, or it is being dropped; corrupt:
-  // the message names the place; no_memory.  No fence unless something was left half done, or the page's creation is
-  // so young that its lane has not settled.
+  // Work that a killed process has left half done is completed first (read-only: passed over). The handle is valid
+  // until detach(). errc::busy: the store is attached already, or its creation has not committed, or it is being
+  // dropped; corrupt: the message names the place; no_memory. No fence unless work was left half done, or the page's
+  // creation is so young that its lane has not settled.
   [[nodiscard]] virtual result<open_store*> attach(std::uint64_t page, bool read_only) noexcept = 0;
-  // errc::busy, and it stays attached: an open transaction has allocated or freed an object in it.  On success nothing
-  // that was logged can be replayed into its pages, and `left` says whose end has to be waited for before they are
+  // errc::busy, and the store stays attached: an open transaction has allocated or freed an object in it. On success no
+  // log record can be replayed into its pages, and `left` names the transactions that have to end before the pages are
   // protected: see gone().
   [[nodiscard]] virtual status detach(open_store& s, left_open& left) noexcept = 0;
-  // Whether all of these transactions have ended, and what they wrote is written back: no access of the library to the
-  // pages is left.  Cheap, and may be asked again and again; takes what has ended out of `left`.
+  // Whether all of these transactions have ended and their stores are written back, so that the library will not access
+  // the pages any more. Cheap, and may be called repeatedly; removes ended transactions from `left`.
   [[nodiscard]] virtual bool gone(left_open& left) noexcept = 0;
   // The handle of a store that is attached; nullptr.
   [[nodiscard]] virtual open_store* attached(std::uint64_t page) noexcept = 0;
@@ -134,7 +135,8 @@ class store_side {
   [[nodiscard]] virtual bool is_read_only(const open_store& s) const noexcept = 0;
   // The attached store whose pages hold `offset`; nullptr: none does.
   [[nodiscard]] virtual open_store* holder(std::uint64_t offset) noexcept = 0;
-  // Whether all bytes [offset, offset + bytes) lie in one cluster of this store, which stays attached meanwhile.
+  // Whether all bytes [offset, offset + bytes) lie in one cluster of this store; the caller keeps it attached
+  // meanwhile.
   [[nodiscard]] virtual bool has(open_store& s, std::uint64_t offset, std::uint64_t bytes) noexcept = 0;
   // Number of the store whose pages hold `offset`, attached or not; 0: none's.
   [[nodiscard]] virtual std::uint32_t number_at(std::uint64_t offset) noexcept = 0;
@@ -145,8 +147,8 @@ class store_side {
   // calls nothing of the pool.  errc::corrupt, no_memory.
   using ranges_visitor = std::function<void(std::uint64_t offset, std::uint64_t bytes)>;
   [[nodiscard]] virtual status ranges(std::uint64_t page, const ranges_visitor& visit) noexcept = 0;
-  // Calls visit(page offset, number) for each store of the pool, in the order of their pages, as the page map and the
-  // headers say: also for those that have no name.  O(pages of the pool).
+  // Calls visit(page offset, number) for each store that the page map and the headers show, also for stores without a
+  // name, in the order of their pages.  O(pages of the pool).
   using stores_visitor = std::function<void(std::uint64_t page, std::uint32_t number)>;
   [[nodiscard]] virtual status each_store(const stores_visitor& visit) noexcept = 0;
   // Calls visit for each object of the store that has committed, in the order of addresses within each cluster, until
@@ -156,7 +158,7 @@ class store_side {
   // Gives empty extents, clusters and the free pages at the ends of clusters back to the pool.  True if there were any.
   [[nodiscard]] virtual bool trim(open_store& s) noexcept = 0;
 
-  // From now on, until nullptr; nothing is attached.
+  // Sets the keeper, until nullptr; no store is attached.
   virtual void keep_with(store_keeper* keeper) noexcept = 0;
 };
 

@@ -20,7 +20,7 @@ namespace {
 
 using layout::cluster_header;
 
-// Pages that the keeper has been told of, until they are let go.
+// Pages that this has opened with the keeper, until they are closed.
 class access {
  public:
   explicit access(store_keeper* keeper) noexcept : keeper_{keeper} {}
@@ -36,7 +36,7 @@ class access {
     keeper_->open(offset, bytes, writes);
   }
   void leave_open() noexcept { ranges_.clear(); }
-  // It is nobody's any more, and accessible.
+  // The pages belong to no store any more, and are accessible.
   void freed(std::uint64_t offset, std::uint64_t bytes) noexcept {
     if (keeper_ == nullptr) return;
     keeper_->freed(offset, bytes);
@@ -127,7 +127,7 @@ class pool_stores final : public store_side {
       return true;
     }
     const std::uint64_t rest = freed == others ? 0 : g.page_offset((*clusters)[freed + 1].page);
-    // What is left of its key-value stores cannot be walked any more.
+    // The remains of its key-value stores cannot be walked any more.
     const std::array<tx::assigned_bytes, 2> words{assigned(page, {offsetof(cluster_header, head), rest}),
                                                   assigned(page, {offsetof(cluster_header, key_values), 0})};
     const std::size_t count = word(page, offsetof(cluster_header, key_values)) == 0 ? 1 : 2;
@@ -312,7 +312,7 @@ class pool_stores final : public store_side {
     return {field{offsetof(cluster_header, owner_mode), std::uint64_t{r.owner} | std::uint64_t{r.mode} << 32},
             field{offsetof(cluster_header, group), r.group}};
   }
-  // Of memory that nobody knows yet.
+  // For memory that no other thread knows yet.
   void put(std::uint64_t page, const field& f) noexcept {
     const std::uint64_t sealed = seal_word(f.content, word_seed(page + f.at));
     std::memcpy(on_.base + page + f.at, &sealed, sizeof sealed);
@@ -386,7 +386,7 @@ class pool_stores final : public store_side {
   } catch (const std::bad_alloc&) {
     return {};
   }
-  // After that: they are free, or somebody else's already, and accessible either way.
+  // After that the pages are free or in other use already, and accessible either way.
   void note_work(const cluster& work, access& reads) noexcept {
     const geometry g = sizes();
     if (work.pages != 0) reads.freed(g.page_offset(work.page), work.pages << g.page_shift);

@@ -11,12 +11,12 @@
 
 namespace nvm::engines {
 
-// What it works on, which lives longer.
+// The objects that it works on, which live longer.
 struct stores_ground {
   std::byte* base;
   structure_pages& pages;  // how large the pool is now
   store_pages& stores;
-  const engine& transactions;  // whose turns they take
+  const engine& transactions;  // whose turns are watched
 };
 // May throw std::bad_alloc.
 [[nodiscard]] std::unique_ptr<store_side> make_store_side(const stores_ground& ground);

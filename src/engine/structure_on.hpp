@@ -1,4 +1,5 @@
-// One lock-free structure of a pool on one medium: open_structure over a shape, and what structures.hpp asks of it.
+// One lock-free structure of a pool on one medium: open_structure over a shape, with further members for
+// structures.hpp.
 #pragma once
 
 #include <algorithm>
@@ -17,22 +18,22 @@
 
 namespace nvm::engines {
 
-// What structures.hpp asks of one of its structures, besides what everybody does.
+// Members of a structure that only structures.hpp calls.
 template <media M>
 class structure_inside : public open_structure {
  public:
   [[nodiscard]] virtual lockfree::structure& raw() noexcept = 0;
   // The thread's reservations go back.
   virtual void end(unsigned who) noexcept = 0;
-  // Recovery is over: what there is now is the count.
+  // Recovery is over: counts the present entries.
   virtual void take_count() noexcept = 0;
-  // The count, by walking over all links.  Nothing: no volatile memory, damage, or its links have just been made.
+  // The count by a walk over all links. No value: no volatile memory, damage, or the links were just made anew.
   [[nodiscard]] virtual std::optional<std::uint64_t> count_linked() noexcept = 0;
   // Nodes that are deleted and still linked: whether recovery has found any; finds them all; unlinks them.
   [[nodiscard]] virtual bool has_deletions() const noexcept = 0;
   [[nodiscard]] virtual status find_deletions() noexcept = 0;
   [[nodiscard]] virtual status finish_deletions(typename lockfree::domain<M>::thread& t) noexcept = 0;
-  // It was dropped: what its nodes still wait for, and what is known of its pages, is let go of.
+  // The structure was dropped: forgets its waiting nodes and its knowledge of pages.
   virtual void abandon() noexcept = 0;
   virtual void forget_words() noexcept = 0;
 };
@@ -350,8 +351,8 @@ class structure_on final : public structure_inside<M> {
     const std::uint64_t first = std::min(round_down(g.page_of(offset), unit), size - count);
     return {first, first + count};
   }
-  // One call of each_beside().  A node that is allocated may be linked, or on its way in or out, and be written to
-  // meanwhile: the entry that is looked for by its key, and is found at its place, is in the structure.
+  // One call of each_beside().  An allocated node may be linked, or be on its way in or out and be written to
+  // meanwhile. So each entry is looked up by its key: it is in the structure if it is found at the same place.
   class neighbours {
    public:
     using visitor = int (*)(void*, const structure_entry&);
@@ -438,7 +439,7 @@ class structure_on final : public structure_inside<M> {
       n->mark = fill_(context_, {n->content() + key_.size(), value_bytes_}, old == nullptr ? nullptr : &e);
       if (in_.with_sums_) Nodes::add_sum(n);
     }
-    // False: the entry was replaced since the decision, and a new one is due.
+    // False: the entry was replaced since the decision, and a new decision is due.
     [[nodiscard]] result<bool> take_away() noexcept {
       return in_.it_->remove_if(
           who_, key_, [&](const lockfree::node_head* n) { return in_.it_.memory().offset_in_pool(n) == takes_away_; });
@@ -451,10 +452,10 @@ class structure_on final : public structure_inside<M> {
     const fill_call fill_;
     void* const context_;
     std::uint64_t value_bytes_ = 0;
-    std::uint64_t takes_away_ = 0;  // offset of the entry that is to go; 0: none is
+    std::uint64_t takes_away_ = 0;  // offset of the entry to remove; 0: none
   };
 
-  // Of words with volatile links the seal is the sum.
+  // For words with volatile links the seal is the sum.
   [[nodiscard]] bool holds_what_it_was_given(const lockfree::node_head* n) noexcept {
     if constexpr (requires { Nodes::sealed_whole; }) {
       const auto* sealed = static_cast<const lockfree::sealed_head*>(n);
@@ -471,13 +472,13 @@ class structure_on final : public structure_inside<M> {
     return fail(errc::type_mismatch, bytes_inside ? "the structure holds bytes, not words of 8 bytes"
                                                   : "the structure holds words of 8 bytes, not bytes");
   }
-  // A key that a damaged chain does not reach may exist: that is an error.
+  // A key not found in a damaged chain may exist all the same: that is an error.
   [[nodiscard, NVM_INLINE]] result<bool> seen(bool found) noexcept {
     if (!found && it_.memory().is_damaged()) [[unlikely]]
       return damaged();
     return found;
   }
-  // The visitor was shown all, or wanted no more: then damage further on does not matter.
+  // If the visitor has stopped the walk, damage further on does not matter.
   [[nodiscard]] result<int> walked(int answer) noexcept {
     if (answer == 0 && it_.memory().is_damaged()) [[unlikely]]
       return damaged();
@@ -489,8 +490,8 @@ class structure_on final : public structure_inside<M> {
   [[nodiscard]] static errc no_memory() noexcept {
     return fail(errc::no_memory, "no volatile memory for a thread's part of a lock-free structure");
   }
-  // An operation, and again where it finds no room that other threads' nodes or reservations have.  Not while the
-  // thread is inside of a larger one: it may hold what would be freed.
+  // Runs an operation, and repeats it if it finds no room while other threads' nodes or reservations hold some. Not
+  // inside a larger operation, which may hold what would be freed.
   template <class Operation>
   [[nodiscard, NVM_INLINE]] auto with_room(unsigned who, Operation&& operation) noexcept {
     auto done = operation();
@@ -535,7 +536,7 @@ class structure_on final : public structure_inside<M> {
   lockfree::domain<M>& domain_;
   const bool with_sums_;
   durable_type it_;
-  std::atomic<std::int64_t> counted_{0};  // when it was opened
+  std::atomic<std::int64_t> counted_{0};  // at the opening
   std::array<std::atomic<session*>, epochs::threads_max> sessions_{};
 };
 

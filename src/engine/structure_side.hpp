@@ -1,4 +1,4 @@
-// The lock-free structures of an open pool, whatever its medium: what the C interface needs of them.
+// The lock-free structures of an open pool on any medium, for the C interface.
 #pragma once
 
 #include <cstddef>
@@ -25,8 +25,8 @@ using lockfree::written;
   return fail(errc::in_doubt, "in doubt, the next open finds it or not: %s", last_message());
 }
 
-// Until everything up to `lsn` is durable.  errc::in_doubt: the sync failed that it needed.  errc::io: the medium has
-// failed since, and what comes later is lost.
+// Waits until everything up to `lsn` is durable. errc::in_doubt: the sync that it needed has failed. errc::io: the
+// medium has failed since, and later changes are lost.
 template <media M>
 [[nodiscard]] status wait_for(M& medium, lsn_t lsn) noexcept {
   status s = medium.durable(lsn);
@@ -34,8 +34,8 @@ template <media M>
   return in_doubt();
 }
 
-// What became of something that was done in a structure, and whose end was waited for.  Where the medium has failed,
-// all of it may be durable, or the last of it may have been lost; others see it in any case.
+// Result of an operation on a structure after the wait for its durability. If the medium has failed, all of the
+// operation may be durable, or its last part may be lost; other threads see it in either case.
 [[nodiscard]] inline status of_what_is_done(const status& waited) noexcept {
   if (waited.error() != errc::io) return waited;
   return in_doubt();
@@ -68,7 +68,7 @@ class open_structure {
   using bytes = std::span<const std::byte>;
   [[nodiscard]] virtual result<written> write64(unsigned who, std::uint64_t key, std::uint64_t value,
                                                 write_rule rule) noexcept = 0;
-  // `verifies`: errc::corrupt where the entry fails its checksum.
+  // `verifies`: errc::corrupt if the entry fails its checksum.
   [[nodiscard]] virtual result<bool> find64(unsigned who, std::uint64_t key, std::uint64_t& value,
                                             bool verifies) noexcept = 0;
   [[nodiscard]] virtual result<bool> remove64(unsigned who, std::uint64_t key) noexcept = 0;
@@ -85,7 +85,7 @@ class open_structure {
 
   [[nodiscard]] virtual result<written> write(unsigned who, bytes key, bytes value, std::uint64_t mark,
                                               write_rule rule) noexcept = 0;
-  // visit is called inside of the operation.
+  // visit is called inside the operation.
   [[nodiscard]] virtual result<bool> find(unsigned who, bytes key, void (*visit)(void*, const structure_entry&),
                                           void* argument) noexcept = 0;
   [[nodiscard]] virtual result<bool> remove(unsigned who, bytes key) noexcept = 0;
@@ -108,11 +108,11 @@ class open_structure {
   // Bytes of an entry with such a key and value, without the links to it.
   [[nodiscard]] virtual std::uint64_t entry_bytes(std::uint64_t key_bytes,
                                                   std::uint64_t value_bytes) const noexcept = 0;
-  // errc::bad_pointer where no entry can be at `offset`.
+  // errc::bad_pointer: no entry can be at `offset`.
   [[nodiscard]] virtual status set_mark(unsigned who, std::uint64_t offset, std::uint64_t mark) noexcept = 0;
   [[nodiscard]] virtual result<bool> change_mark(unsigned who, std::uint64_t offset, std::uint64_t& expected,
                                                  std::uint64_t mark, bool durable) noexcept = 0;
-  // Of an entry that was found: whether it holds its checksum, if it has one.
+  // Whether a found entry matches its checksum, if it has one.
   [[nodiscard]] virtual result<bool> holds_sum(std::uint64_t offset) noexcept = 0;
 };
 
@@ -133,7 +133,7 @@ class structure_side {
   // A number for the calling thread.
   [[nodiscard]] virtual result<unsigned> join() noexcept = 0;
   virtual void leave(unsigned who) noexcept = 0;
-  // Between these two, entries that were found stay; they nest.  False: the thread is in no operation.
+  // Found entries stay between these two, which nest. False: the thread is in no operation.
   virtual void enter(unsigned who) noexcept = 0;
   [[nodiscard]] virtual bool leave_operation(unsigned who) noexcept = 0;
   // Threads that have a number; whether one of them is inside an operation.
@@ -144,15 +144,15 @@ class structure_side {
   virtual void settle() noexcept = 0;
   // Of what the thread has done and seen.
   [[nodiscard]] virtual lsn_t position(unsigned who) noexcept = 0;
-  // Nobody is at work: nothing is left to recover.
+  // No thread is at work: leaves nothing to recover.
   virtual void come_to_rest() noexcept = 0;
 
-  // Nobody is at work.  Unlinks every deleted node that is still linked, also those that earlier processes have left.
+  // No thread is at work. Unlinks every deleted node that is still linked, also those of earlier processes.
   // errc::no_memory.
   [[nodiscard]] virtual status unlink_all_deleted() noexcept = 0;
-  // Nobody is at work.  Calls tell(offset, what) for each node that is allocated and nothing leads to, for each that
-  // something leads to and is not allocated, and for what is wrong with links and the order of keys.  errc::no_memory:
-  // what it told so far is true, and not all.  May throw std::bad_alloc.
+  // No thread is at work. Calls tell(offset, what) for each allocated node without a link to it, each linked node that
+  // is not allocated, and each fault of links and the order of keys. errc::no_memory: the faults told so far are true,
+  // but not all.  May throw std::bad_alloc.
   using told = std::function<void(std::uint64_t offset, const char* what)>;
   [[nodiscard]] virtual status check(const told& tell) = 0;
   // The same, with the name of the structure.
@@ -161,7 +161,7 @@ class structure_side {
 };
 
 // For direct_media, any_direct and any_image (structures_*.cpp).  `lost` is told of linked nodes that only damage can
-// have cut off; nullptr: nobody asks.
+// have cut off; nullptr: not wanted.
 template <media M>
 [[nodiscard]] result<std::unique_ptr<structure_side>> make_structure_side(
     M& medium, std::byte* base, structure_pages& pages, const structure_side::told* lost = nullptr,

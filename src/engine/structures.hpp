@@ -26,7 +26,8 @@ class structures final : public structure_side {
       : medium_{medium}, base_{base}, pages_{pages}, settings_{settings}, names_{medium, base, pages} {}
 
   status open() noexcept override { return open_telling(nullptr); }
-  // As open().  Calls lost(offset, what) for nodes that were linked, and that no crash alone can have left without.
+  // As open(); also calls lost(offset, what) for nodes that were linked and whose links a crash alone cannot have
+  // removed.
   [[nodiscard]] status open_telling(const told* lost) noexcept try {
     if (status s = names_.open(); !s) return s;
     if (names_.exists()) settings_.area_shift = names_.area_shift();
@@ -89,7 +90,7 @@ class structures final : public structure_side {
                                  bool with_sums, std::uint64_t expected) noexcept override {
     if (status s = may_have(kind, volatile_links); !s) return s.error();
     const std::lock_guard guard{lock_};
-    // What a medium that has failed is given is lost.
+    // A failed medium loses whatever it is given.
     if (status s = medium_.durable(0); !s) return s.error();
     if (status s = names_.need(domain_->settings().area_shift); !s) return s.error();
     const std::uint64_t flags = lockfree::layout::entry_map | (of_bytes ? lockfree::layout::entry_bytes : 0) |
@@ -119,7 +120,7 @@ class structures final : public structure_side {
     } catch (const std::bad_alloc&) {
       return fail(errc::no_memory, "no volatile memory to drop a lock-free structure");
     }
-    // Nodes that were unlinked wait in generations that know it.
+    // Unlinked nodes wait in generations that refer to it.
     if (o != nullptr) {
       o->abandon();
       domain_->settle_freeing();
@@ -199,7 +200,7 @@ class structures final : public structure_side {
   static constexpr std::uint64_t pages_per_thread = 2048;
   static constexpr unsigned hash_bits_default = 9;
 
-  // Of what was found deleted and linked.  errc::no_memory.
+  // Unlinks nodes that were found deleted and linked. errc::no_memory.
   [[nodiscard]] status finish_deletions() noexcept {
     const auto has_any = [](const std::unique_ptr<inside>& o) { return o != nullptr && o->has_deletions(); };
     if (std::none_of(open_.begin(), open_.end(), has_any)) return {};
@@ -244,7 +245,7 @@ class structures final : public structure_side {
           if (!volatile_links || lockfree::layout::links_may_be_volatile(row.kind)) return {};
           return fail(errc::invalid, "a %s with volatile links: the links of a %s are durable", row.name, row.name);
         },
-        []() -> status { return {}; });  // make_root() says so
+        []() -> status { return {}; });  // make_root() reports it
   }
   // With volatile links.
   template <class Row, class Nodes>
@@ -362,7 +363,7 @@ class structures final : public structure_side {
   std::unique_ptr<lockfree::domain<M>> domain_;
   std::mutex lock_;  // of the names
   std::array<std::unique_ptr<inside>, lockfree::layout::structures_max> open_;
-  std::vector<std::unique_ptr<inside>> dropped_;  // threads may hold areas for them still
+  std::vector<std::unique_ptr<inside>> dropped_;  // threads may still hold areas for them
   lockfree::recovery_report report_;
   const told* lost_ = nullptr;  // of open_telling(), while it opens
 };

@@ -1,5 +1,5 @@
-// The part of structures.hpp that looks at all of them while nobody is at work: each node that is allocated has one
-// link, each link leads to one, keys are in order, entries hold their checksums.  Included by that.
+// The full check of structures.hpp, which includes this; no thread is at work. Each allocated node has one link, each
+// link leads to a node, keys are in order, entries match their checksums.
 #pragma once
 
 #include <algorithm>
@@ -74,7 +74,7 @@ status structures<M>::check_each(const told_of& tell_of) {
     if (!all || !linked.complete || !allocated.complete) {
       return fail(errc::no_memory, "no volatile memory to check the lock-free structures");
     }
-    // What recovery has not found deleted is counted, though no walk shows it.
+    // Deleted nodes that recovery has not found are counted, though no walk shows them.
     const auto walked = o->count_linked();
     if (walked && *walked != o->count()) tell(0, "a node is deleted and linked, and counted as an entry");
     linked.sort();

@@ -49,7 +49,7 @@ result<bool> join_base(superblock& sb, std::uint64_t base) noexcept {
   if (next.base_history_count == 0) next.base_history[next.base_history_count++] = {next.base_address, next.generation};
   next.base_history[next.base_history_count++] = {base, ++next.generation};
   next.features_incompat |= layout::feature_bases;
-  // What was read from a file may be anything: nothing is written that the next open would refuse.
+  // Words from a file may be anything: the library must not write what the next open would refuse.
   if (auto s = check_bases(next); !s) return s.error();
   sb = next;
   return true;

@@ -1,7 +1,7 @@
 // The table of engines: a row for each that a pool can have.  Nothing else compares their numbers
 // (tools/tree_rules.py): all other code asks the engine's row.
 //
-// What an engine does is in src/engine/direct.cpp, what check and repair do about its log in src/care/.
+// The engines themselves are in src/engine/direct.cpp, check and repair of their logs in src/care/.
 #pragma once
 
 #include <array>
@@ -13,12 +13,12 @@
 
 namespace nvm {
 
-// What the log area of a pool on direct media holds.
+// Contents of the log area of a pool on direct media.
 enum class log_kind : std::uint8_t {
   lanes,      // old bytes, in a lane for each open transaction
   rings,      // records of whole transactions, in a ring for each lane
-  new_words,  // a word at a time, as it is to be
-  old_words,  // a word at a time, as it was
+  new_words,  // a word at a time, its new value
+  old_words,  // a word at a time, its old value
   none,       // the log is the pool's data
 };
 
@@ -33,7 +33,7 @@ struct engine_row {
   [[nodiscard]] constexpr bool is_its_log() const noexcept { return log == log_kind::none; }
   // A lane's log holds the records of many transactions.
   [[nodiscard]] constexpr bool wants_large_lanes() const noexcept { return log != log_kind::lanes; }
-  // enum nvm_validation may be chosen: recovery looks at records of whole transactions, or at words, one by one.
+  // enum nvm_validation may be chosen: recovery validates records of whole transactions, or words, one by one.
   [[nodiscard]] constexpr bool validates() const noexcept { return log != log_kind::lanes && log != log_kind::none; }
 };
 
@@ -45,7 +45,7 @@ inline constexpr std::array<engine_row, 5> engine_table{{
     {NVM_ENGINE_LOG, "log", log_kind::none, true},
 }};
 inline constexpr std::uint32_t default_engine = engine_table[0].number;
-// What a superblock may name, for messages.
+// The engines that a superblock may name, for messages.
 inline constexpr const char* engines_in_words = "0 (undo), 2 (redo), 3 or 4 (mnemosyne), 5 (log)";
 inline constexpr const char* engines_on_ssd_in_words = "0, 2 or 5 on ssd";
 

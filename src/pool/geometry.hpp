@@ -1,4 +1,4 @@
-// Where things are in a pool of given sizes: plain numbers, no pointers, so that recovery, boot and check stay pure
+// Places of the parts of a pool of given sizes: plain numbers, no pointers, so that recovery, boot and check stay pure
 // functions over (base, size).  Pages, extents and logs are parameters: an image of 64 KiB is as valid as 16 TiB.
 #pragma once
 

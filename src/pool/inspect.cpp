@@ -8,8 +8,8 @@
 namespace nvm {
 namespace {
 
-// Pages in use according to the page map in the file.  It may change meanwhile, so what does not add up is bounded and
-// not reported: the full check is for that.
+// Pages in use according to the page map in the file.  The map may change meanwhile, so impossible figures are bounded
+// and not reported: that is the full check's work.
 result<std::uint64_t> used_pages(const platform::file& file, const geometry& g,
                                  std::uint64_t (*entry_pages)(std::uint64_t) noexcept) noexcept {
   std::array<std::uint64_t, 8192> words;
@@ -88,7 +88,7 @@ status inspect(const char* path, std::uint64_t (*entry_pages)(std::uint64_t) noe
     out.copied = is_of_a_copy(owner, file->identity()) ? 1 : 0;
   }
   if (*locked && g.page_bytes() >= layout::owner_sector + sizeof(layout::owner_record)) {
-    // Read after the lock was found held: a record read before may be of an owner that died.
+    // Read after the lock was found held: a record read earlier may be of an owner that died.
     layout::owner_record owner;
     if (auto s = file->read(layout::owner_sector, &owner, sizeof owner); !s) return s;
     out.owner_pid = static_cast<std::int64_t>(owner.pid);

@@ -1,8 +1,8 @@
-// What a layer does about logs, by what the log area of a pool holds.  Nobody compares kinds of logs
-// (tools/tree_rules.py): each layer has a table of its functions, with a row for each kind.
+// Tables of a layer's functions by the kind of log of a pool. No code compares kinds of logs (tools/tree_rules.py):
+// each layer has a table of its functions, with a row for each kind.
 //
-// How an engine starts is in src/engine/direct.cpp, how its log is recovered in src/engine/recover_image.cpp, checked
-// in src/care/check.cpp and mended in src/care/repair_image.cpp.
+// The start of an engine is in src/engine/direct.cpp, recovery of its log in src/engine/recover_image.cpp, its check in
+// src/care/check.cpp and its repair in src/care/repair_image.cpp.
 #pragma once
 
 #include <array>

@@ -4,8 +4,8 @@
 // whose slot holds it.  Everything else goes through one mutex, which fork() takes too: no file is opened or closed
 // between the parent's memory and the child's.
 //
-// In a child: descriptors are closed (the lock stays the parent's), the pool's addresses fault with a sentence
-// (platform/forked_memory.hpp), pool_file::forked() is true.  The child may open pools of its own.
+// In a child: descriptors are closed (the lock stays the parent's); an access to the pool's addresses ends the child
+// with a message (platform/forked_memory.hpp); pool_file::forked() is true.  The child may open pools of its own.
 #pragma once
 
 #include <mutex>
@@ -18,14 +18,13 @@ class pool_file;
 
 namespace open_pools {
 
-// Prepares exit and fork handling; before the first pool of the process, again without effect.
+// Prepares exit and fork handling; called before the first pool of the process, later calls have no effect.
 [[nodiscard]] status start() noexcept;
 
-// Held while a descriptor comes or goes and while the list is walked.  Never taken with another lock of pool/ wanted
-// afterwards.
+// Held while a descriptor comes or goes and while the list is walked. The last of pool/'s locks in the lock order.
 [[nodiscard]] std::mutex& guard() noexcept;
 
-// What only this part may touch of a pool_file.
+// Members of a pool_file that only this part may touch.
 struct access;
 
 // All four under guard().  A pool_file is listed from before its file is opened until after it is closed.
@@ -39,14 +38,14 @@ void unlist(pool_file& pool) noexcept;
 void publish(pool_file& pool) noexcept;
 void withdraw(pool_file& pool) noexcept;
 
-// Called at exit, once for each pool that is still open and not of a parent process, newest first.  It closes the pool,
-// and may destroy it.
+// Sets the call at exit, once for each pool that is still open and not a parent process's, newest first. `close` closes
+// the pool, and may destroy it.
 void set_exit_hook(void (*close)(pool_file& pool) noexcept) noexcept;
 
 }  // namespace open_pools
 
-// Pool whose capacity holds `p`; null if none that is open in this process.  Lock-free.  The caller must know that the
-// pool is not being closed meanwhile.
+// Open pool of this process whose capacity holds `p`; null: none.  Lock-free.  The caller must know that the pool is
+// not being closed meanwhile.
 [[nodiscard]] pool_file* find_pool(const void* p) noexcept;
 
 }  // namespace nvm

@@ -16,7 +16,7 @@ std::uint64_t check_of(const layout::owner_record& owner) noexcept {
   return checksum(&owner, offsetof(layout::owner_record, check), superblock_seed);
 }
 
-// For programs that look at many copies of pools whose owners had died.
+// For programs that open many copies of pools whose owners have died.
 bool environment_accepts() noexcept {
   const char* const word = ::secure_getenv("HOLDFAST_ACCEPT_COPY");
   return word != nullptr && std::strcmp(word, "1") == 0;
@@ -37,13 +37,13 @@ layout::owner_record make_owner(std::uint64_t pid, const file_identity& file) no
 }
 
 bool is_of_a_copy(const layout::owner_record& owner, const file_identity& file) noexcept {
-  // Earlier libraries wrote no identity; a record that was torn says nothing.
+  // Earlier libraries wrote no identity; a torn record does not count.
   if (owner.inode == 0 || owner.check != check_of(owner)) return false;
   switch (file.known) {
     case file_identity::how::unknown:
       return false;
     case file_identity::how::changing:
-      return true;  // no mark with an identity is made there
+      return true;  // such files get no mark with an identity
     case file_identity::how::certain:
       break;
   }

@@ -30,7 +30,7 @@ errc without_path(errc code) noexcept {
   return code;
 }
 
-// Keeps errno over what is done to clean up after a failure.
+// Keeps errno during the clean-up after a failure.
 class errno_kept {
  public:
   errno_kept() noexcept : value_{errno} {}
@@ -156,7 +156,7 @@ status pool_file::mark_clean() noexcept {
 }
 
 void pool_file::close_at_exit() noexcept {
-  // Calls are refused from now on; what comes through goes on reading.
+  // Calls are refused from now on; a thread that gets past this test goes on reading.
   closed_.store(true, std::memory_order_relaxed);
   (void)mark_clean();  // a destructor cannot report a failure; durable data stay durable
   clear_owner();
@@ -174,7 +174,7 @@ void pool_file::release() noexcept {
   if (published_) open_pools::withdraw(*this);
   published_ = false;
   memory_.stop();
-  // What comes to these addresses next is accessible to debuggers of memory.
+  // To debuggers of memory the next mapping at these addresses is accessible.
   if (slot_.base() != nullptr) platform::memory_watch::accessible(slot_.base(), geometry().size_bytes());
   if (!forked()) clear_owner();
   slot_.give_back();
@@ -221,7 +221,7 @@ status pool_file::create_file(const pool_create_options& options) noexcept {
     return fail(errc::invalid, "mode: found %04o, expected the owner to read and write, and others not to write", mode);
   if (options.medium > last_medium)
     return fail(errc::invalid, "medium: found %u, expected 0 .. %u", options.medium, last_medium);
-  // What does not depend on the file is refused before there is one.
+  // Options that do not depend on the file are checked before there is one.
   const std::uint32_t likely = options.medium != NVM_MEDIUM_DETECT ? options.medium : std::uint32_t{NVM_MEDIUM_SHM};
   if (auto shape = shape_of_new_pool(options, likely, platform::window_bytes); !shape) return shape.error();
   if (auto s = platform::reserve_window(); !s) return s;
@@ -292,7 +292,7 @@ status pool_file::fill_new_file(const pool_create_options& options) noexcept {
   if (auto s = map(); !s) return s;
   if (auto s = bring_tier(options.tier); !s) return s;
   if (sparse_ && !has_tier()) {
-    sparse_ = false;  // it does without
+    sparse_ = false;  // it works without holes
     if (auto s = allocate_blocks(0, superblock_.size_pages); !s) return s;
   }
 
@@ -337,7 +337,7 @@ status pool_file::open_file(const pool_open_options& options) noexcept {
                 superblock_.features_ro_compat & ~features_ro_compat_known);
   }
   if (auto s = choose_medium(options.medium); !s) return s;
-  // Early: reading the log can take long, and other processes may ask for the owner meanwhile.
+  // Written early: reading the log can take long, and other processes may ask for the owner meanwhile.
   if (!read_only_) write_owner(static_cast<std::uint64_t>(platform::process_id()));
   if (auto s = take_addresses(options); !s) return s;
   if (auto s = map(); !s) return s;
@@ -377,7 +377,7 @@ status pool_file::take_addresses(const pool_open_options& options) noexcept {
   const base_ranges known = bases();
   const std::uint64_t bytes = shape_.address_bytes();
   if (options.address != 0) {
-    // On a copy: whether it could join.
+    // Finds out on a copy whether the base could join.
     layout::superblock sb = superblock_;
     if (options.address % platform::granule_bytes == 0) {
       if (const auto joined = join_base(sb, options.address); !joined) return joined.error();
@@ -399,7 +399,7 @@ status pool_file::take_addresses(const pool_open_options& options) noexcept {
   return take_free_slot();
 }
 
-// Places that the uuid names, then all.
+// Tries the places that the uuid names, then all.
 status pool_file::take_free_slot() noexcept {
   constexpr std::uint64_t places_named = 64;
   const base_ranges known = bases();
@@ -425,8 +425,8 @@ status pool_file::take_free_slot() noexcept {
 }
 
 // Checks the pages that opening reads next by plain loads: on a page that the device has lost, a load raises SIGBUS.
-// Of the page map only its beginning, so that opening a large pool takes no longer: allocations read a few entries at a
-// time.
+// Checks only the beginning of the page map, so that opening a large pool takes no longer: allocations read a few
+// entries at a time.
 status pool_file::make_sure_of_metadata() noexcept {
   constexpr std::uint64_t map_bytes_max = std::uint64_t{8} << 20;
   const std::uint64_t map_bytes =
@@ -440,7 +440,7 @@ status pool_file::make_sure_of_metadata() noexcept {
   const part parts[] = {{"superblocks", 0, header_bytes},
                         {"page map", shape_.page_map_offset, shape_.page_map_offset + map_bytes},
                         {"log", shape_.log_offset, shape_.log_offset + (recovers ? shape_.log_bytes : 0)},
-                        // The rest of it is read by system calls.
+                        // The rest of the log is read by system calls.
                         {"headers of the log", shape_.log_offset,
                          shape_.log_offset + (has_image(superblock_) ? 2 * file_page_bytes : 0)}};
   for (const part& p : parts) {
@@ -455,7 +455,7 @@ status pool_file::make_sure_of_metadata() noexcept {
 status pool_file::lock_file(bool exclusive) noexcept {
   auto s = exclusive ? file_.lock_exclusive() : file_.lock_shared();
   if (s || s.error() != errc::busy) return s;
-  // The record names the last one who could change the pool, which who only reads keeps out as well.
+  // The record names the last process that could change the pool; a process that only reads keeps out this one, too.
   if (const auto held = file_.locked_elsewhere(); exclusive && held && !*held) {
     return fail(errc::busy, "another process reads it");
   }
@@ -493,7 +493,7 @@ void pool_file::take_superblock(const layout::superblock& sb) noexcept {
 }
 
 // The logs of ssd and of direct media differ, so those two kinds cannot stand in for each other; direct media can, and
-// the place where the file lies says which it is now.  A pool of engine log has none of these: it is at home on any.
+// the place of the file says which it is now. A pool of engine log has neither kind of log and works on any medium.
 status pool_file::choose_medium(std::uint32_t requested) noexcept {
   const std::uint32_t made = superblock_.medium;
   const bool anywhere = engine_of(superblock_.engine).is_its_log();
@@ -512,7 +512,7 @@ status pool_file::choose_medium(std::uint32_t requested) noexcept {
   const auto detected = detect_medium(file_);
   if (!detected) return detected.error();
   if (*detected == NVM_MEDIUM_SSD && read_only_) {
-    medium_ = made;  // nothing is written, so nothing can get lost
+    medium_ = made;  // nothing is written, so no data can get lost
     return {};
   }
   if (*detected == NVM_MEDIUM_SSD && !anywhere) {
@@ -557,7 +557,7 @@ status pool_file::adopt_image() noexcept {
 
 // As write_superblock(), by file operations: outside of the order of a medium, when nothing else changes.
 status pool_file::set_state(pool_state state) noexcept {
-  // A process that was killed may have left the copy that counts in caches only: durable before the other is written.
+  // A killed process may have left the copy that counts in caches only: it becomes durable before the other is written.
   if (state == pool_state::open && medium_ != NVM_MEDIUM_SHM) {
     if (auto s = file_.sync_data(); !s) return s;
   }
@@ -572,10 +572,10 @@ status pool_file::set_state_once(pool_state state) noexcept {
   superblock_.crc = superblock_crc(superblock_);
   const std::uint64_t place = shape_.superblock_at(superblock_copy_of(superblock_.sequence));
   if (auto s = file_.write(place, &superblock_, sizeof superblock_); !s) return s;
-  return medium_ == NVM_MEDIUM_SHM ? status{} : file_.sync_data();  // there it survives the process without
+  return medium_ == NVM_MEDIUM_SHM ? status{} : file_.sync_data();  // shm survives the process without a sync
 }
 
-// The copy that counts stays as it is: it says the same but for the state, and is the next to be written.
+// The copy that counts is not written: only its state differs, and the next change writes it.
 status pool_file::mark_open() noexcept {
   if (!to_mark_open_) return {};
   to_mark_open_ = false;
@@ -584,13 +584,13 @@ status pool_file::mark_open() noexcept {
 
 void pool_file::write_owner(std::uint64_t pid) noexcept {
   const layout::owner_record owner = make_owner(pid, pid != 0 ? file_.identity() : platform::file_identity{});
-  // Without it messages are poorer, and copies are not told.
+  // Without the mark, messages say less and copies are not recognised.
   const status written = file_.write(owner_at, &owner, sizeof owner);
   owned_ = pid != 0 && written;
 }
 
 void pool_file::clear_owner() noexcept {
-  // A file that was cut off is not made longer.
+  // A file that was cut off must not become longer again.
   if (!owned_ || !file_ || lost()) return;
   const failure_kept kept;
   write_owner(0);

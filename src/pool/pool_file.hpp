@@ -2,7 +2,7 @@
 //
 // Creation.  F file operation, | sync.
 //   1. F new file without a name (pending_name.hpp), locked; blocks of the header, page map of the current size, log,
-//      data; what `prepare` writes                             | C1  all of it is on the device, and zero but for that
+//      data; what `prepare` writes                             | C1  all of it is on the device, and otherwise zero
 //   2. F superblock copy B, copy A                             | C2  either copy makes it a pool
 //   3. F the name                                              | C3  commit point: the folder has it on the device
 // A crash before 3 leaves no file of that name, one after it an empty pool.  Any failure leaves no file.
@@ -14,16 +14,17 @@
 // durable.  A pool that is never changed stays clean.
 //
 // Growth.  Blocks first, sync, then the superblock through the medium (superblock.hpp): a crash between them leaves a
-// file longer than its pool, which the next growth uses.  A sync that fails is the last: the system has forgotten which
-// pages it has lost, the medium's own among them, so the medium is told and later commits are refused.
+// file longer than its pool, which the next growth uses.  After a failed sync there is no other: the system has
+// forgotten which pages it has lost, perhaps also pages of the medium. So the medium is told, and later commits are
+// refused.
 //
 // Bases.  A pool whose preferred addresses are taken is mapped at others if the caller relocates it (moves_to()): at a
-// base that its pointers may assume already, or at one that overlaps none of those.  Where must_relocate(), the caller
-// calls begin_relocation() before any pointer gets the new base, and finish_relocation() when all have it and that is
-// ordered (base_history.hpp).
+// base that its pointers may assume already, or at one that overlaps none of those. If must_relocate(), the caller
+// calls begin_relocation() before any pointer gets the new base, and finish_relocation() when all pointers have it and
+// that is ordered (base_history.hpp).
 //
-// Features.  A bit that a pool gets while it is open is set in the superblock before the first data that need it are
-// stored: after a crash there may be a bit without such data, and never such data without their bit.
+// Features. A bit that a pool gets while it is open is set in the superblock before the first data that need it are
+// stored: after a crash there may be a bit without such data, but never such data without the bit.
 //
 // Giving back (growth.cpp).  Free pages may be holes of the file, where the superblock says so (feature_holes): they
 // get blocks before they are used.  Shorter: the superblock through the medium, and that home, then the file is cut: a
@@ -33,7 +34,7 @@
 // it stays as a crash at that moment would have left it.
 //
 // Close.  State `clean`, after the caller has made everything else durable.  Destruction without close() leaves the
-// pool as a crash would, but for the mark of its owner (owner.hpp).
+// pool as a crash would, except that the owner's mark is removed (owner.hpp).
 //
 // Threads.  grow() may be called by any thread, size_pages() and geometry() read by any; create, open, close by one.
 // Fork: see open_pools.hpp.
@@ -54,13 +55,13 @@
 
 namespace nvm {
 
-// What the log of a medium contributes to creation and opening, without pool/ knowing it.
+// A step of a medium's log in creation and opening, which pool/ does not know.
 struct file_step {
   status (*run)(void* context, platform::file& file, const layout::superblock& sb) noexcept = nullptr;
   void* context = nullptr;
 };
 
-// What the log of a medium does to a pool that was just mapped.
+// A step of a medium's log on a pool that was just mapped.
 class pool_file;
 struct image_step {
   status (*run)(void* context, pool_file& pool) noexcept = nullptr;
@@ -87,7 +88,7 @@ struct pool_create_options {
   std::uint32_t engine = 0;      // enum nvm_engine
   std::uint32_t validation = 0;  // enum nvm_validation
   std::uint64_t address = 0;     // base of the pool; 0: chosen
-  file_step prepare;             // writes what an empty log has that is not zero
+  file_step prepare;             // writes the bytes of an empty log that are not zero
   image_step tier;               // once it is mapped: makes a second file for its pages, and calls join_tier()
   // Tests fix these; null, 0: from the kernel.
   const std::uint8_t* uuid = nullptr;
@@ -103,8 +104,8 @@ struct pool_open_options {
   entry_pages_function entry_pages = nullptr;  // without it free pages get blocks again
   // Once the file is locked, checked and mapped: may apply a log to a private mapping, and then calls adopt_image().
   image_step after_mapping;
-  // Before that and before anything but superblock and log is read: brings the second file of a pool that has one,
-  // which is refused otherwise; of one that has none it may make one, and calls join_tier().
+  // Called earlier, when only superblock and log were read: brings the second file of a pool that has one; without this
+  // step such a pool is refused. For a pool that has none it may make one, and then calls join_tier().
   image_step tier;
 };
 
@@ -123,11 +124,11 @@ class pool_file {
   pool_file& operator=(const pool_file&) = delete;
 
   // Marks the pool clean (unless read-only) and releases file, lock and addresses.  The caller has made everything
-  // durable.  On failure the pool is released all the same, not clean.
+  // durable.  On failure the pool is also released, but not clean.
   [[nodiscard]] status close() noexcept;
-  // The same where threads may go on reading: file, lock and addresses stay until the process is gone.
+  // The same if threads may go on reading: file, lock and addresses stay until the process ends.
   void close_at_exit() noexcept;
-  // Releases all that, as a crash would leave it.
+  // Releases file, lock and addresses, and leaves the pool as a crash would.
   void let_go() noexcept { release(); }
 
   [[nodiscard]] std::byte* base() const noexcept { return base_; }
@@ -141,7 +142,7 @@ class pool_file {
   [[nodiscard]] std::uint64_t size_pages() const noexcept { return size_pages_.load(std::memory_order_acquire); }
   // For debuggers.
   [[nodiscard]] const void* size_pages_place() const noexcept { return &size_pages_; }
-  // As picked at open and changed since; not while another thread grows the pool.
+  // The superblock as picked at open and changed since; not to be read while another thread grows the pool.
   [[nodiscard]] const layout::superblock& superblock() const noexcept { return superblock_; }
   [[nodiscard]] platform::file& file() noexcept { return file_; }
   [[nodiscard]] const char* path() const noexcept { return path_.c_str(); }
@@ -152,19 +153,19 @@ class pool_file {
   [[nodiscard]] bool read_only() const noexcept { return read_only_; }
   // Whether the last owner closed the pool; true for a new pool.
   [[nodiscard]] bool was_clean() const noexcept { return was_clean_; }
-  // This process is a child of the one that opened the pool: nothing of it may be touched.
+  // This process is a child of the one that opened the pool, and must not touch it.
   [[nodiscard]] bool forked() const noexcept { return forked_.load(std::memory_order_relaxed); }
-  // Released: the object knows its path still, and usable() says that the pool was closed.
+  // The pool was released: the object still knows its path, and usable() says that the pool was closed.
   [[nodiscard]] bool closed() const noexcept { return closed_.load(std::memory_order_relaxed); }
-  // errc::forked, or invalid of a pool that was closed.
+  // errc::forked, or errc::invalid for a pool that was closed.
   [[nodiscard]] status ours() const noexcept {
     if (!forked() && !closed()) [[likely]]
       return {};
     return refuse_use();
   }
-  // Pages of it are lost (platform/lost_pages.hpp): what was read may be zeros, and nothing reaches the file.
+  // Pages of it are lost (platform/lost_pages.hpp): bytes read may be zeros, and stores do not reach the file.
   [[nodiscard]] bool lost() const noexcept { return memory_.lost(); }
-  // errc::io where pages are lost: whoever has read something asks before he believes it.
+  // errc::io if pages are lost: asked after a read, before its bytes are believed.
   [[nodiscard]] status intact() const noexcept {
     isa::compiler_fence();
     if (!lost()) [[likely]]
@@ -184,13 +185,13 @@ class pool_file {
       return {};
     return refuse_commits();
   }
-  // Before anything is written to the file by system calls while it is open: errc::io if pages are lost, or if the file
-  // is shorter than the pool, and would become longer again by the writing.
+  // Asked before the file is written by system calls while it is open: errc::io if pages are lost, or if the file is
+  // shorter than the pool, since the write would make it longer again.
   [[nodiscard]] status may_be_written() noexcept;
 
-  // Makes the pool at least `pages_min` data pages large: doubles it, in whole chunks, within its capacity; where the
-  // device has no room for that, to what is needed.  Returns the size.  errc::no_space beyond the capacity or when the
-  // device is full; the pool is then as before.  The growth is ordered before all that this thread does next, and
+  // Makes the pool at least `pages_min` data pages large: doubles it, in whole chunks, within its capacity; if the
+  // device has no room for that, to the needed size.  Returns the size.  errc::no_space beyond the capacity or when the
+  // device is full; the pool is then as before.  The growth is ordered before all later stores of this thread, and
   // durable as m.durable() says.
   template <media M>
   [[nodiscard]] result<std::uint64_t> grow(M& m, std::uint64_t pages_min) noexcept {
@@ -269,10 +270,10 @@ class pool_file {
   [[nodiscard]] bool must_relocate() const noexcept {
     return nvm::must_relocate(superblock_, reinterpret_cast<std::uintptr_t>(base_));
   }
-  // Those that stored pointers may assume, base() among them from begin_relocation() on.
+  // The bases that stored pointers may assume; from begin_relocation() on base() is one of them.
   [[nodiscard]] base_ranges bases() const noexcept { return ranges_of(superblock_); }
   [[nodiscard]] std::uint64_t address() const noexcept { return reinterpret_cast<std::uintptr_t>(base_); }
-  // Makes base() one of them.  Like a growth this is ordered before all that this thread does next.
+  // Makes base() one of them. Like a growth this is ordered before all later stores of this thread.
   template <media M>
   [[nodiscard]] status begin_relocation(M& m) noexcept {
     const std::lock_guard lock{growing_};
@@ -282,7 +283,7 @@ class pool_file {
     if (*joined) write_superblock(m, base(), superblock_);
     return {};
   }
-  // The same for a relocation by transactions, from which on objects are numbered.
+  // The same for a relocation by transactions: objects are numbered from then on.
   template <media M>
   [[nodiscard]] status begin_numbered_relocation(M& m) noexcept {
     const std::lock_guard lock{growing_};
@@ -296,7 +297,7 @@ class pool_file {
   [[nodiscard]] bool numbers_objects() const noexcept {
     return (superblock_.features_incompat & layout::feature_numbers) != 0;
   }
-  // Objects without a number assume base(), which is ordered before this.
+  // Ends the numbering: objects without a number assume base(), and their stores are ordered before this.
   template <media M>
   [[nodiscard]] status prefer_base(M& m) noexcept {
     const std::lock_guard lock{growing_};
@@ -306,7 +307,7 @@ class pool_file {
     write_superblock(m, base(), superblock_);
     return {};
   }
-  // All pointers assume base(), which is ordered before this.
+  // Ends a relocation: all pointers assume base(), and their stores are ordered before this.
   template <media M>
   [[nodiscard]] status finish_relocation(M& m) noexcept {
     const std::lock_guard lock{growing_};
@@ -322,29 +323,29 @@ class pool_file {
 
   // After the caller changed the header in a private mapping (replay into memory): takes the superblock from there.
   [[nodiscard]] status adopt_image() noexcept;
-  // Makes the mapping private: later stores stay in this process.  For media that can no longer keep their promise.
+  // Makes the mapping private: later stores stay in this process.  For media that cannot keep their promise any more.
   // Any thread may call it, while others load and store.
   [[nodiscard]] status detach() noexcept;
-  // Data pages may be holes of the file from now on, that are in a second one.  During creation, or an open that may
-  // change the pool, which write this with the state.  A page that cannot be had ends the process.
+  // From now on data pages may be holes of the file that are in a second one. Called during creation, or during an open
+  // that may change the pool; both write this with the state. A page that cannot be brought ends the process.
   void join_tier() noexcept;
   [[nodiscard]] bool has_tier() const noexcept { return has_feature(layout::feature_tier); }
-  // Of a pool with an image: its data pages are those of this file of memory, laid out as the pool's, which `guest`
-  // fills.  While the pool is opened or created.
+  // For a pool with an image, while it is opened or created: makes its data pages those of this file of memory, laid
+  // out as the pool's, which `guest` fills.
   [[nodiscard]] status keep_image_in(int descriptor) noexcept;
   void let_in(const image_guest& guest) noexcept;
-  // They are the pool's own again.
+  // Makes the data pages the pool's own again.
   [[nodiscard]] status take_image_back() noexcept;
   [[nodiscard]] const image_guest& guest() const noexcept { return guest_; }
-  // What a forked child does with what it inherits beside the file.
+  // Sets what a forked child does with inherited things other than the file.
   void on_fork(const image_step& step) noexcept { in_child_ = step; }
   // A page of the second file is lost: the pool has failed.
   void lose(std::uint64_t offset, const char* why) noexcept { memory_.lose(offset, why); }
   // On ssd: writes state `open` unless the file says so already; the caller syncs the file before any change becomes
-  // durable.  Once, by one thread, at any time.
+  // durable.  Called once, by one thread, at any time.
   [[nodiscard]] status mark_open() noexcept;
 
-  // The pool object of the layer above, for those who come from an address.
+  // The pool object of the higher layer, for callers that have only an address.
   void set_owner(void* owner) noexcept { owner_.store(owner, std::memory_order_release); }
   [[nodiscard]] void* owner() const noexcept { return owner_.load(std::memory_order_acquire); }
 
@@ -418,7 +419,7 @@ class pool_file {
   std::uint32_t medium_ = NVM_MEDIUM_DETECT;
   bool read_only_ = false;
   bool was_clean_ = false;
-  bool to_mark_open_ = false;  // superblock_ says open, the file does not yet
+  bool to_mark_open_ = false;  // superblock_ has state open, the file does not yet
   bool owned_ = false;         // the file has our mark
   image_guest guest_;
   image_step in_child_;
@@ -431,8 +432,8 @@ class pool_file {
   bool seen_at_exit_ = false;   // likewise
 };
 
-// What a pool's file says about itself, without lock and beside a living owner; the numbers may be those of a moment
-// ago.  `entry_pages` gives the pages that a page map entry (its content, checked) holds: 0 for a free one.
+// Facts from a pool's file, without its lock and with its owner possibly alive; the numbers may be a moment old.
+// `entry_pages` gives the pages that a page map entry (its content, checked) holds: 0 for a free one.
 [[nodiscard]] status inspect_pool(const char* path, std::uint64_t (*entry_pages)(std::uint64_t content) noexcept,
                                   nvm_pool_info& out) noexcept;
 

@@ -31,19 +31,25 @@ inline constexpr unsigned base_history_max = 8;
 inline constexpr std::uint64_t home_bytes_unit = std::uint64_t{1} << 16;
 inline constexpr std::uint64_t home_bytes_max = std::uint64_t{1} << 46;  // so that home addresses have 47 bits
 
-// Bits of features_incompat.  engine: `engine` or `validation` is not 0.  aligned: there may be objects at multiples of
-// more than 16 bytes (space/aligned_layout.hpp); set before the first is made, and never taken back.  regions: the same
-// of sets of regions (region/region_layout.hpp).  bases: stored pointers assume several bases, those of base_history;
-// taken back when all assume one (pool/base_history.hpp).  numbers: objects bear numbers that say which of these bases
-// their pointers assume; taken back with the bit bases (object/numbered_relocation.hpp).  straight: records of the ring
-// may have straight entries (media/ring_layout.hpp); set when the pool is made, or with its first set of regions.
-// statics: there may be a table of static pointers after the type map (object/static_layout.hpp); set before the first,
-// and never taken back.  stores: pages may be clusters of object stores (space/clusters_layout.hpp); set before the
-// first, and never taken back.  tier: pages of the data that are holes of the file are in a second one (tier_record);
-// set before the first is given back, and never taken back.  store_kv: object stores may have key-value stores of their
-// own (`key_values` of cluster_header); set before the first, and never taken back.  untyped_statics: objects that
-// nobody describes may hold addresses of the programs of the table of static pointers; set by the first program that
-// says so, never taken back.
+// Bits of features_incompat.  Where nothing else is said, a bit is set before the first such data is stored, and never
+// taken back.
+//   engine           `engine` or `validation` is not 0
+//   aligned          there may be objects at multiples of more than 16 bytes (space/aligned_layout.hpp)
+//   regions          there may be sets of regions (region/region_layout.hpp)
+//   bases            stored pointers assume several bases, those of base_history; taken back when all assume one
+//                    (pool/base_history.hpp)
+//   references       references are, or were, counted (object/reference_layout.hpp)
+//   numbers          objects bear numbers that say which of these bases their pointers assume; taken back with the bit
+//                    bases (object/numbered_relocation.hpp)
+//   straight         records of the ring may have straight entries (media/ring_layout.hpp); set when the pool is made,
+//                    or with its first set of regions
+//   statics          there may be a table of static pointers after the type map (object/static_layout.hpp)
+//   stores           pages may be clusters of object stores (space/clusters_layout.hpp)
+//   tier             data pages that are holes of the file are in a second one (tier_record); set before the first is
+//                    given back
+//   store_kv         object stores may have key-value stores of their own (`key_values` of cluster_header)
+//   untyped_statics  objects of unknown type may hold addresses of the programs of the table of static pointers; set by
+//                    the first program that says so
 //
 // Bits of features_compat.  untyped_bytes: no object whose type nobody describes has pointers in it (enum nvm_untyped).
 // holes: free pages of the data may be holes of the file; set before the first is made, and never taken back.  Who does

@@ -50,7 +50,7 @@ status set_lanes(const pool_create_options& o, std::uint64_t size, geometry_requ
 
 result<geometry_request> shape_of_new_pool(const pool_create_options& o, std::uint32_t medium,
                                            std::uint64_t window_bytes) noexcept {
-  // Virtual addresses take as much of the window as the data may, at least.
+  // Virtual addresses take at least as much of the window as the data may.
   const bool has_home = engine_of(o.engine).is_its_log();
   const std::uint64_t limit = std::min(layout::pool_bytes_max, has_home ? window_bytes / 4 : window_bytes);
   const std::uint64_t asked = o.size_bytes != 0 ? o.size_bytes : size_bytes_default;
@@ -101,7 +101,7 @@ result<geometry_request> shape_of_new_pool(const pool_create_options& o, std::ui
     shape.capacity_pages = std::min(round_up(std::min(wanted, most), chunk_bytes) / file_page_bytes, pages_max);
   }
   if (has_home) {
-    // Rounding up and superblocks with holes cost addresses and nothing else.
+    // Rounding up and superblocks with holes cost only addresses.
     const geometry g = lay_out(shape);
     shape.home_bytes = round_down(std::min({4 * g.capacity_bytes(), layout::home_bytes_max,
                                             window_bytes / 2 - std::min(window_bytes / 2, g.home_offset())}),

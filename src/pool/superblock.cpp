@@ -14,7 +14,7 @@ using layout::superblock;
 
 constexpr std::size_t constant_bytes = offsetof(superblock, sequence);
 
-// What one place of a superblock turned out to hold.
+// Finding at one place of a superblock.
 enum class finding { absent, zero, foreign, torn, misplaced, holds };
 
 struct copy_found {
@@ -49,8 +49,8 @@ copy_found look_at(const std::byte* base, std::size_t available, std::uint64_t o
   return found;
 }
 
-// Copy B lies at the page size, which only a superblock tells: copy A when it holds, else the place must agree with
-// what is found there.
+// Copy B lies at the page size, which only a superblock tells: copy A if it holds, otherwise copy B itself, which must
+// name the place where it was found.
 copy_found look_for_b(const std::byte* base, std::size_t available, const copy_found& a) noexcept {
   if (a.what == finding::holds && a.sb.page_shift >= layout::page_shift_min &&
       a.sb.page_shift <= layout::page_shift_max) {
@@ -187,7 +187,7 @@ status check_places(const superblock& sb) noexcept {
     return bad_field(NVM_FIELD(home_bytes), sb.home_bytes, "0, or with engine log a multiple of 64 KiB up to 64 TiB");
   if (!checked_add(sb.base_address, g.address_bytes()))
     return bad_field(NVM_FIELD(base_address), sb.base_address, "an address range that does not wrap");
-  // Segments that later versions describe; this one only demands that they could exist.
+  // Segments of later versions; this one only demands that they could exist.
   if (!range_inside(sb.type_map_offset, sb.type_map_bytes, g.capacity_bytes()))
     return bad_field(NVM_FIELD(type_map_offset), sb.type_map_offset, "a range inside the pool");
   if (!range_inside(sb.gc_offset, sb.gc_bytes, g.capacity_bytes()))
@@ -195,7 +195,7 @@ status check_places(const superblock& sb) noexcept {
   return {};
 }
 
-// The copies hold both, so they come from one history: what never changes must be the same.
+// Both copies hold, so they come from one history: their constant fields must be the same.
 status check_same_pool(const superblock& a, const superblock& b) noexcept {
   if (a.sequence < b.sequence ? is_of_same_pool(a, b) : is_of_same_pool(b, a)) return {};
   const auto* x = reinterpret_cast<const unsigned char*>(&a);
@@ -256,7 +256,7 @@ status check_superblock(const superblock& sb, std::uint64_t pool_bytes) noexcept
     return bad_field(NVM_FIELD(engine), sb.engine, engines_on_ssd_in_words);
   if (has_engine ? sb.validation > NVM_VALIDATION_COMMIT_MARK : sb.validation != 0)
     return bad_field(NVM_FIELD(validation), sb.validation, has_engine ? "0 .. 1" : "0 (checksum)");
-  // A compatible feature that we do not know may use what is reserved to us.
+  // A compatible feature that we do not know may use fields that are reserved for us.
   if ((sb.features_compat & ~features_compat_known) == 0 && !all_zero(sb.reserved, sizeof sb.reserved))
     return bad_field(NVM_FIELD(reserved), 1, "zero");
   const std::uint64_t needed = geometry_of(sb).size_bytes();

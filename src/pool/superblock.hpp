@@ -1,8 +1,8 @@
 // The superblock as pure functions over (base, bytes): pick the copy that counts, check every field, write a change.
 //
 // Copy A (page 0) holds even sequences, copy B (page 1) odd ones, so a copy that a device wrote to the other's place
-// fails.  Of two copies that hold, the larger sequence counts; between two changes both hold and say the same, so
-// damage to either loses nothing.
+// fails.  Of two copies that hold, the one with the larger sequence counts; between two changes both hold and are
+// equal, so damage to one loses nothing.
 //
 // Change of the superblock.  S store, F flush, | fence.  Unit of failure atomicity: a copy proves itself by its crc.
 //   1. S the copy that does not count, sequence n + 1; F it;   | E1  commit point: the newer copy counts from here on
@@ -30,12 +30,12 @@ inline constexpr std::uint32_t features_incompat_known =
     layout::feature_engine | layout::feature_aligned | layout::feature_regions | layout::feature_bases |
     layout::feature_references | layout::feature_numbers | layout::feature_straight | layout::feature_statics |
     layout::feature_stores | layout::feature_tier | layout::feature_store_kv | layout::feature_untyped_statics;
-// Features that a pool may get while it is open.
+// Feature bits that a pool may get while it is open.
 inline constexpr std::uint32_t features_incompat_added =
     layout::feature_aligned | layout::feature_regions | layout::feature_references | layout::feature_straight |
     layout::feature_statics | layout::feature_stores | layout::feature_tier | layout::feature_store_kv |
     layout::feature_untyped_statics;
-// Those that come and go.
+// Feature bits that come and go.
 inline constexpr std::uint32_t features_incompat_passing = layout::feature_bases | layout::feature_numbers;
 inline constexpr std::uint32_t features_compat_added = layout::feature_untyped_bytes | layout::feature_holes;
 
@@ -52,13 +52,13 @@ constexpr unsigned superblock_copy_of(std::uint64_t sequence) noexcept { return 
 
 inline constexpr std::uint32_t last_medium = NVM_MEDIUM_SSD;
 
-// Whether a process works in a private image of the file, which a ring of records leads to: all pools made for ssd but
-// those whose log is the only copy of their data.
+// Whether a process works in a private image of the file, whose changes a ring of records brings to the file: all pools
+// made for ssd but those whose log is the only copy of their data.
 [[nodiscard]] constexpr bool has_image(const layout::superblock& sb) noexcept {
   return sb.medium == NVM_MEDIUM_SSD && !engine_of(sb.engine).is_its_log();
 }
 
-// What the log area holds.  In an image transactions keep old bytes in volatile memory, and there are no lanes.
+// Contents of the log area. In an image transactions keep old bytes in volatile memory, and there are no lanes.
 [[nodiscard]] constexpr log_kind log_of(const layout::superblock& sb) noexcept {
   return has_image(sb) ? log_kind::lanes : engine_of(sb.engine).log;
 }
@@ -108,7 +108,7 @@ void format_image(std::byte* base, const layout::superblock& sb) noexcept;
   return (sb.features_ro_compat & ~features_ro_compat_known) != 0;
 }
 
-// Makes the changes that the caller made in `sb` (the picked superblock) the pool's, as the head of this file says.
+// Gives the pool the caller's changes of `sb` (the picked superblock), by the steps at the head of this file.
 template <media M>
 void write_superblock(M& m, std::byte* base, layout::superblock& sb) noexcept {
   const geometry g = geometry_of(sb);
@@ -154,9 +154,9 @@ static_assert(offsetof(layout::anchor, root) == 0 && offsetof(layout::anchor, ty
               offsetof(layout::anchor, regions) == 5 * sizeof(std::uint64_t) &&
               offsetof(layout::anchor, references) == 6 * sizeof(std::uint64_t) &&
               offsetof(layout::anchor, catalogue) == 7 * sizeof(std::uint64_t));
-// The same of the words that name objects: where objects have virtual addresses, the first of them has these words, as
-// two anchors one after the other.  It has room for the first five; the rings of activation records have the place of
-// lock-free structures, of which there are none there.
+// The same for the words that name objects. If objects have virtual addresses, the first object has these words, as two
+// anchors one after the other. It has room for the first five; the rings of activation records take the place of
+// lock-free structures, of which such pools have none.
 inline constexpr unsigned object_words = 5;
 [[nodiscard]] inline std::uint64_t object_word_at(const geometry& g, unsigned copy, anchor_word which) noexcept {
   if (g.home_bytes == 0) return anchor_word_at(g, copy, which);

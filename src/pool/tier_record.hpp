@@ -1,4 +1,4 @@
-// What a pool says of its second file (layout::tier_record), read and written by file operations.
+// A pool's record of its second file (layout::tier_record), read and written by file operations.
 #pragma once
 
 #include "platform/platform.hpp"
@@ -6,9 +6,9 @@
 
 namespace nvm {
 
-// errc::corrupt: it fails its check, or says what cannot be.
+// errc::corrupt: it fails its check, or is impossible.
 [[nodiscard]] result<layout::tier_record> read_tier_record(const platform::file& file) noexcept;
-// Seals it and writes all of it but `sequence` where `keep_sequence`.
+// Seals it and writes it; all but `sequence` if `keep_sequence`.
 [[nodiscard]] status write_tier_record(const platform::file& file, layout::tier_record& record,
                                        bool keep_sequence) noexcept;
 

@@ -1,7 +1,7 @@
-// Allocation of objects with an alignment of more than 16 bytes, and the way from their payload to what the engines
-// know them by (space/aligned_layout.hpp).
+// Allocation of objects with an alignment of more than 16 bytes, and the way from their payload to the payload by which
+// engines know them (space/aligned_layout.hpp).
 //
-// What is written here lies in an object that an open transaction has allocated: it is durable when that commits.
+// All writes here are inside an object that an open transaction has allocated: they are durable when it commits.
 #pragma once
 
 #include <cstddef>
@@ -13,7 +13,7 @@
 
 namespace nvm::tx {
 
-// Offset of the payload, a multiple of `alignment`.  A failure leaves the transaction only to be rolled back.  admit()
+// Offset of the payload, a multiple of `alignment`. After a failure the transaction can only be rolled back.  admit()
 // -> status: the pool's superblock says that there may be such objects.
 template <class Admit>
 [[nodiscard]] result<std::uint64_t> allocate_aligned(open_transaction& t, std::byte* base, std::uint32_t type,
@@ -25,7 +25,7 @@ template <class Admit>
     t.doom(code);
     return code;
   }
-  // What has no size, or too much of it, is refused there.
+  // allocate() refuses sizes of 0 and too large ones.
   const bool natural = alignment <= layout::natural_alignment || bytes == 0 || bytes > layout::object_bytes_max;
   if (natural) return t.allocate(type, bytes);
   if (status s = admit(); !s) {
@@ -36,7 +36,7 @@ template <class Admit>
   if (!plain) return plain;
   const std::uint64_t at = *plain - sizeof(layout::object_header);
   const layout::alignment a = layout::align_at(at, alignment);
-  // Word by word, as a barrier transaction may be reading here that will learn that it was too late.
+  // Word by word, as a barrier transaction may be reading here that will find out that it was too late.
   auto* header = reinterpret_cast<std::uint64_t*>(base + at);
   isolation::store_shared(header, *header | layout::alignment_bits(a));
   const layout::signpost post = layout::signpost_at(at + a.signpost(), a);
@@ -46,7 +46,7 @@ template <class Admit>
   return at + a.gap;
 }
 
-// What the engines call the payload of the aligned object at `payload`, by its signpost; 0: there is no such object.
+// The payload by which engines know the aligned object at `payload`, from its signpost; 0: there is no such object.
 // `first`: objects of the pool begin here.
 [[nodiscard]] inline std::uint64_t engines_payload(const std::byte* base, std::uint64_t first,
                                                    std::uint64_t payload) noexcept {

@@ -16,7 +16,7 @@ class first_failure {
   explicit operator bool() const noexcept { return code_ != errc::ok; }
   [[nodiscard]] errc code() const noexcept { return code_; }
 
-  // What this thread's last fail() said, in level `level` of the transaction; not if there was a failure before.
+  // Notes this thread's last fail() as a failure in level `level`, unless there was a failure before.
   errc note(errc code, unsigned level) noexcept {
     if (code_ != errc::ok) return code;
     code_ = code;
@@ -24,17 +24,17 @@ class first_failure {
     std::snprintf(sentence_, sizeof sentence_, "%s", last_message());
     return code;
   }
-  // A level was rolled back, `depth` are left: what failed in it is over.
+  // A level was rolled back, `depth` are left: a failure in it is over.
   void levels_left(unsigned depth) noexcept {
     if (level_ > depth) clear();
   }
-  // A level was refused and rolled back, `depth` are left: the one around it must not become half of what it was.
+  // A level was refused and rolled back, `depth` are left: the enclosing one must not commit without it.
   void concerns(unsigned depth) noexcept { level_ = std::min(level_, depth); }
   void clear() noexcept { code_ = errc::ok; }
 
-  // Fails as it did.
+  // Fails again with the first failure's code and sentence.
   [[nodiscard]] errc again() const noexcept { return fail(code_, "%s", sentence_); }
-  // Refuses what is asked for since.
+  // Refuses a later request.
   [[nodiscard]] errc refuse() const noexcept {
     return fail_for(code_, errc::must_abort, "an earlier failure in this transaction allows only abort, because: %s",
                     sentence_);

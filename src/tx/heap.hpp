@@ -24,7 +24,7 @@ namespace nvm::tx {
 // Seeds log records: a record of another pool proves nothing here.
 inline std::uint64_t pool_key(const std::uint8_t (&uuid)[16]) noexcept { return checksum(uuid, sizeof uuid, 0); }
 
-// How records of a pool prove themselves, and the like: what an engine has to be told of the pool that it opens.
+// Settings of an engine for the pool that it opens: how records prove themselves, and the like.
 struct engine_settings {
   log::validation validation = log::validation::checksum;
 };
@@ -83,7 +83,7 @@ struct redo_engine {
                                    const engine_settings& how, lanes_type& lanes) {
     const pool_targets targets{base, g};
     log::redo_reader reader{base, g, key, how.validation, targets};
-    // Nothing counts: reading all of the log would say no more.
+    // Nothing counts: reading all of the log would change nothing.
     if (status s = reader.validate(decltype(reader)::look::at_what_counts); !s) return s;
     if (!reader.at_rest()) {
       return fail(errc::corrupt, "the log has %lu records to replay, but the pool's state says that it was closed",
@@ -149,7 +149,7 @@ class heap {
   }
   [[nodiscard]] const recovery_report& recovered() const noexcept { return report_; }
 
-  // Nothing is left that recovery would have to do; no transaction is open.
+  // Leaves nothing for recovery; no transaction is open.
   void come_to_rest() noexcept { lanes_.come_to_rest(); }
 
   [[nodiscard]] M& medium() noexcept { return media_; }
@@ -181,7 +181,7 @@ class heap {
     // release: pairs with the acquire in existing_of_lane().
     transactions_[lane].store(t, std::memory_order_release);
     return t;
-  } catch (const std::bad_alloc&) {  // for a part of it
+  } catch (const std::bad_alloc&) {  // for a part of the transaction
     return fail(errc::no_memory, "no volatile memory for a transaction");
   }
 
@@ -212,7 +212,7 @@ template <class Heap, class Allocate>
   if (!offset) return offset.error();
   const layout::object_header header = layout::make_object_header(bytes, type, *offset);
   static_assert(sizeof header == 2 * sizeof(std::uint64_t));
-  // A barrier transaction that will learn that it was too late may still be reading here: word by word, as it reads.
+  // Word by word: a barrier transaction that will find out that it was too late may still be reading here, likewise.
   std::uint64_t words[2];
   std::memcpy(words, &header, sizeof words);
   auto* at = reinterpret_cast<std::uint64_t*>(h.base() + *offset);
@@ -234,7 +234,7 @@ template <class Heap>
                            [&](std::uint64_t all) { return t.allocate_in(store, all, layout::object_layout::typed); });
 }
 
-// Makes a word of the anchors name `place` (0: none) inside transaction t: both copies, one group.
+// Makes a word of the anchors name `place` (0: none) inside transaction t: both copies in one group.
 template <class Heap>
 [[nodiscard]] status set_anchor_word(Heap& h, typename Heap::transaction_type& t, anchor_word which,
                                      std::uint64_t place) noexcept {

@@ -9,7 +9,7 @@ namespace nvm::tx {
 class home_reader {
  public:
   virtual ~home_reader() = default;
-  // Reads the n bytes at `offset`.  A byte that is being changed is read old or new; unused addresses read as anything.
+  // Reads the n bytes at `offset`.  A byte that is being changed is read old or new; unused addresses give any bytes.
   virtual void read(std::uint64_t offset, void* to, std::size_t n) noexcept = 0;
 };
 

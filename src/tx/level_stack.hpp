@@ -1,5 +1,5 @@
-// Levels of a transaction, with what the transactions of all engines do alike when one begins and ends: hooks, the
-// state in which only abort is left, counters.  Mark: what an engine remembers of where a level began.
+// Levels of a transaction, with the work that is common to all engines when one begins and ends: hooks, the state that
+// allows only abort, counters. Mark: an engine's note of where a level began.
 //
 // Threads: one, that of the transaction; counters are read by any.
 #pragma once
@@ -21,7 +21,7 @@ template <class Mark>
 class level_stack {
  public:
   [[nodiscard]] unsigned depth() const noexcept { return static_cast<unsigned>(levels_.size()); }
-  // errc::ok: nothing has failed that leaves only abort.
+  // The failure that leaves only abort; errc::ok: none.
   [[nodiscard]] errc failure() const noexcept { return failed_.code(); }
   // Notes a failure in the innermost level, or a forbidden call of the program: only abort is possible then.
   errc doom(errc code) noexcept { return failed_.note(code, depth()); }
@@ -32,7 +32,7 @@ class level_stack {
   } catch (const std::bad_alloc&) {
     return fail(errc::no_memory, "no volatile memory for a hook");
   }
-  // Objects, by their payloads, that the program has no use for any more (reference_log.hpp), of levels that stand.
+  // Objects, by their payloads, that the program has let go (reference_log.hpp), in levels that were not rolled back.
   [[nodiscard]] status add_let_go(std::uint64_t payload) noexcept try {
     let_go_.push_back(payload);
     return {};
@@ -45,7 +45,7 @@ class level_stack {
   std::vector<hook> take_hooks() noexcept { return std::exchange(hooks_, {}); }
 
   // Rolls the innermost level back by `end()` and moves its hooks to the caller, which runs them now: a program has to
-  // put its volatile memory right before the level around goes on.
+  // put its volatile memory right before the enclosing level goes on.
   template <class End>
   void abort_level_by(End&& end, std::vector<hook>& hooks) noexcept {
     const auto first = static_cast<std::ptrdiff_t>(levels_.back().hooks);
@@ -55,7 +55,7 @@ class level_stack {
       hooks_.erase(hooks_.begin() + first, hooks_.end());
     } catch (const std::bad_alloc&) {
       hooks.clear();
-      // They run at the end, and nothing but that may come before.
+      // They run at the end, so only abort is left until then.
       doom(fail(errc::no_memory, "no volatile memory for the hooks of a level"));
     }
   }
@@ -74,8 +74,8 @@ class level_stack {
   // May throw std::bad_alloc.
   void begin_level(const Mark& here) { levels_.push_back({here, hooks_.size(), let_go_.size()}); }
   [[nodiscard]] status refuse() const noexcept { return failed_.refuse(); }
-  // Ends an inner level, whose changes `join()` makes those of the level around; if that fails, or only abort is left,
-  // it is rolled back by `end()`.
+  // Ends an inner level: `join()` gives its changes to the enclosing level; if that fails, or only abort is left,
+  // `end()` rolls it back.
   template <class Join, class End>
   [[nodiscard]] status commit_level_by(Join&& join, End&& end) noexcept {
     NVM_ASSERT(levels_.size() > 1);
@@ -120,8 +120,8 @@ class level_stack {
   std::atomic<std::uint64_t> logged_bytes_{0};
 
  private:
-  // The failure becomes that of the level around: an unread failure of the inner level must not become half an outer
-  // one.
+  // The failure becomes that of the enclosing level: if the program ignores it, the outer level must not commit in
+  // part.
   template <class End>
   [[nodiscard]] status refuse_level(End& end) noexcept {
     const first_failure why = failed_;

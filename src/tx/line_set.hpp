@@ -1,11 +1,11 @@
-// Which bytes a level of a transaction has announced: a byte mask for each cache line touched.
+// The bytes that a level of a transaction has announced: a byte mask for each cache line touched.
 //
 // Serves twice: a byte is logged once per level, exactly (no rounding: a neighbouring byte may belong to another lock),
 // and at commit the set is the list of lines, or exact byte runs, to make durable.  Entries keep the order of first
 // touch. Clearing is O(1).
 //
-// Many whole lines announced at once are one entry, a run: a kilobyte costs no more than a word.  There are a few at
-// most, no line is in a run and in an entry too, and nothing is taken out of a run but the run as a whole.
+// Many whole lines announced at once are one entry, a run: a kilobyte costs no more than a word.  There are at most a
+// few runs; no line is in both a run and an entry; and a run is only taken out as a whole.
 #pragma once
 
 #include <cstddef>
@@ -69,7 +69,7 @@ class line_set {
     return added;
   }
 
-  // Adds whole lines as a run; false, changing nothing, if some byte of them is in the set or there are runs enough.
+  // Adds whole lines as a run; false, changing nothing, if some byte of them is in the set or there are too many runs.
   [[nodiscard]] bool add_run(std::uint64_t first, std::uint64_t lines) noexcept {
     if (run_count_ == runs_max) return false;
     for (const run& r : runs()) {
@@ -125,7 +125,7 @@ class line_set {
   }
 
   isolation::line_index index_{64};
-  std::vector<entry> entries_;  // as many as there is room for in the index
+  std::vector<entry> entries_;  // as many as the index has room for
   run runs_[runs_max];
   std::size_t run_count_ = 0;
 };

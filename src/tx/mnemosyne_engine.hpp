@@ -38,7 +38,7 @@ template <media M, class Started>
   return {};
 }
 
-// Where a lane goes on in which nothing counts.
+// Where a lane without valid records continues.
 [[nodiscard]] inline result<std::uint64_t> lane_at_rest(const std::byte* base, const geometry& g,
                                                         log::mnemosyne_kind kind, log::validation how,
                                                         unsigned lane) noexcept {

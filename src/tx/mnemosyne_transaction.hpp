@@ -1,15 +1,15 @@
 // The transactions of the mnemosyne engines: the baselines of LSNVMM (section 5.3) and HEAPO (section III-B), as these
 // papers and Mnemosyne's own (Volos et al., ASPLOS 2011) describe them.
 //
-//   redo  every store is logged as it is made, also one to a place that was written before; the commit waits until all
-//         of it is home and the log is empty
+//   redo  every store is logged as it is made, also a second one to the same place; the commit waits until all of it is
+//         home and the log is empty
 //   undo  the same with old bytes: every store waits until they are durable
 //
-// Steps and fences are those of log/mnemosyne_log.hpp.  Where they are better here than there: bytes that one call
-// stores are one entry instead of one a word; objects allocated by the transaction need no entry while it fills them:
-// redo logs small ones whole when it commits, undo flushes them.  Allocation is this library's.
+// Steps and fences are those of log/mnemosyne_log.hpp.  Where they are better here than there: the bytes of one call
+// are one entry instead of an entry for each word. Objects allocated by the transaction need no entry while it fills
+// them: redo logs small ones whole when it commits, undo flushes them. Allocation is this library's.
 //
-// Calls that others flatten are not inlined: what these engines do at a store is too much to be copied everywhere.
+// Calls that other engines flatten are not inlined here: the code of a store is too large to be copied everywhere.
 //
 // Threads: one, the one that holds the lane.
 #pragma once
@@ -50,7 +50,7 @@ class mnemosyne_transaction : public write_back_core<M, log::mnemosyne_log<M>> {
   mnemosyne_transaction(M& m, std::byte* base, lanes_type& lanes, space_type& space, unsigned lane)
       : core{m, base, lanes, space, lane} {}
 
-  // A store to durable memory that a barrier transaction has just buffered.
+  // Logs a store to durable memory that a barrier transaction has just buffered.
   [[nodiscard, gnu::noinline]] status log_store(std::uint64_t offset, const std::byte* from,
                                                 std::uint64_t bytes) noexcept {
     stores_logged_ = true;
@@ -203,7 +203,7 @@ class mnemosyne_undo_transaction : public transaction_core<M, log::mnemosyne_log
     return {lines.used * line_bytes, lines.all * line_bytes};
   }
 
-  // One group for a call; the same bytes are logged again if they are announced again.
+  // One group for each call; bytes that are announced again are logged again.
   [[nodiscard, gnu::noinline]] status announce(const byte_range* ranges, std::size_t count) noexcept try {
     if (log_failed_) return core::refuse();
     bool any = false;
@@ -354,18 +354,19 @@ class mnemosyne_undo_transaction : public transaction_core<M, log::mnemosyne_log
     std::uint64_t offset;
     std::uint64_t bytes;
     const std::byte* old;
-    std::size_t allocation;  // of this transaction, whose memory this is; no_allocation: the object existed before
+    std::size_t allocation;  // this transaction's allocation that holds the bytes; no_allocation: the object existed
+                             // before
   };
 
   status refuse_stores(status why) noexcept {
     log_failed_ = true;
     core::doom(why.error());
-    // The announced words were not stored to.  The level around may go on and commit, without these words.
+    // The announced words were not stored to. The enclosing level may go on and commit without them.
     lanes_.forget(lane_);
     return why;
   }
   void put_back(std::size_t from) noexcept {
-    // Word by word: transactions that will find out that they were too late may be looking.
+    // Word by word: transactions that will find out that they were too late may be reading.
     for (std::size_t i = undo_.size(); i-- > from;) {
       isolation::copy_in(base_ + undo_[i].offset, undo_[i].old, undo_[i].bytes);
     }

@@ -19,8 +19,8 @@ namespace nvm::tx {
 
 inline constexpr std::size_t no_allocation = ~std::size_t{0};
 
-// Of the entries of an undo log: calls visit(offset, bytes, old bytes) for those of objects that existed before the
-// transaction, the oldest version of a place last.
+// Calls visit(offset, bytes, old bytes) for the entries of an undo log that are of objects from before the transaction,
+// the oldest version of a place last.
 template <class Entries, class Visit>
 void each_older_version(const Entries& undo, Visit&& visit) {
   for (auto u = undo.rbegin(); u != undo.rend(); ++u) {
@@ -47,10 +47,10 @@ class object_changes {
 
   [[nodiscard]] mark here() const noexcept { return {allocations_.size(), frees_.size()}; }
   [[nodiscard]] const std::vector<allocation>& allocations() const noexcept { return allocations_; }
-  // As of structure_pages.
+  // As in structure_pages.
   [[nodiscard]] std::uint64_t freed_by() const noexcept { return space_.freed_by(); }
-  // What a commit now would keep: fresh objects, the bytes of those in slots (others are whole pages), and frees of
-  // objects that existed before.
+  // Figures of a commit now: fresh objects, the bytes of those in slots (others are whole pages), and frees of objects
+  // that existed before.
   struct remains {
     std::uint64_t fresh = 0, slot_bytes = 0, frees = 0;
   };
@@ -72,7 +72,7 @@ class object_changes {
     return allocate_by(bytes, layout::object_layout::raw, [&] { return space_.reserve_cluster(lane_, pages); });
   }
 
-  // Bytes of the object that starts at `offset`, its header included.
+  // Bytes of the object that starts at `offset`, with its header.
   [[nodiscard]] result<std::uint64_t> room_of(std::uint64_t offset, layout::object_layout l) noexcept {
     auto o = space_.find(offset, l, space_type::name_of(lane_));
     if (!o) return o.error();
@@ -92,7 +92,7 @@ class object_changes {
     return s;
   }
 
-  // The same of a cluster, of a store that is not attached.
+  // The same for a cluster of a store that is not attached.
   [[nodiscard]] status release_cluster(std::uint64_t offset) {
     auto o = space_.find_cluster(offset);
     if (!o) return o.error();
@@ -106,7 +106,7 @@ class object_changes {
     return s;
   }
 
-  // Index of the allocation of this transaction that contains the whole range; no_allocation.
+  // Index of the allocation of this transaction that contains the whole range, or no_allocation.
   [[nodiscard]] std::size_t around(const log::byte_range& r) noexcept {
     if (last_hit_ < allocations_.size() && contains(allocations_[last_hit_], r)) return last_hit_;
     if (!by_offset_.empty()) {
@@ -172,7 +172,7 @@ class object_changes {
   }
 
   void clear() noexcept {
-    // Also of a transaction that gave everything up after gather().
+    // Words also of a transaction that gave everything up after gather().
     words_.clear();
     live_ = 0;
     found_.bytes = 0;
@@ -229,7 +229,7 @@ class object_changes {
 
   [[nodiscard]] status begin_free(std::uint64_t offset, layout::object_layout l, pending_free& f) noexcept {
     if (found_.bytes != 0 && found_.offset == offset) {
-      // Space looks whether it is still there.
+      // Space checks whether it still exists.
       f.object = found_;
       found_.bytes = 0;
     } else {
@@ -250,7 +250,7 @@ class object_changes {
     return s;
   }
 
-  // Few allocations are looked through, latest first: that is where frees and writes go.  Where there are more,
+  // Few allocations are searched one by one, the latest first: most frees and writes go there. If there are more,
   // by_offset_ has them all.
   static constexpr std::size_t scanned_allocations_max = 32;
 
@@ -287,7 +287,7 @@ class object_changes {
   space_type& space_;
   unsigned lane_;
   std::vector<allocation> allocations_;
-  std::map<std::uint64_t, std::size_t> by_offset_;  // empty while few allocations are looked through
+  std::map<std::uint64_t, std::size_t> by_offset_;  // empty while allocations are few
   std::vector<pending_free> frees_;
   typename space_type::object found_;  // by the last room_of(), until it is released; 0 bytes: none
   std::vector<std::uint64_t> words_;

@@ -1,13 +1,13 @@
 // Recovery of a pool's transactions: pure functions over its bytes; the caller supplies threads, if any.
 //
 //   1. validate every lane; nothing is stored if one is damaged (errc::corrupt); F their heads and commit records
-//                                                                          | recover/E9  what step 2 sees stays
+//                                                                          | recover/E9  step 2's input stays
 //   2. repair each lane (log/recovery.hpp)
 //   3. when all lanes are at rest, free the log runs: S zero entry; F      | recover/E5
 /// A crash between 2 and 3 leaves log runs that nothing refers to; the next recovery frees them.  The fence of 3 is for
-/// a process that opens the pool, does nothing and closes it: nothing may be left to recover then.
-/// The fence of 1 is for a process that was killed: its commit record may be in a cache only, and were it lost when a
-/// part of its intents is durable, the transaction would be torn.  Undo records need none: until one is durable, no
+/// a process that opens the pool and closes it without a change: then nothing may be left to recover.
+/// The fence of 1 is for a killed process: its commit record may be only in a cache. If the record were lost after a
+/// part of its intents is durable, the transaction would be torn. Undo records need no fence: before one is durable, no
 /// byte that it names is overwritten.
 #pragma once
 
@@ -22,7 +22,7 @@
 
 namespace nvm::tx {
 
-// What transactions may refer to: words of the anchors, data, allocation words that exist.
+// Valid targets of transactions: words of the anchors, data, existing allocation words.
 class pool_targets {
  public:
   pool_targets(const std::byte* base, const geometry& g) noexcept : base_{base}, g_{g} {}
@@ -77,14 +77,14 @@ class pool_targets {
   }
 
  private:
-  // What the log run that begins at `offset` of the data claims; 0: none does.
+  // Bytes that the log run at `offset` of the data claims; 0: no run begins there.
   std::uint64_t log_run_bytes(std::uint64_t offset) const noexcept {
     const std::uint64_t page = g_.page_of(offset);
     const layout::page_entry e = entry_of(page);
     if (e.kind != layout::page_kind::log || offset != g_.page_offset(page)) return 0;
     return std::uint64_t{e.length_pages} << g_.page_shift;
   }
-  // Of a run, or of a store page that is being made.
+  // Whether the entry of a run, or of a store page that is being made, fits.
   bool run_fits(std::uint64_t value, std::uint64_t page) const noexcept {
     const layout::page_entry e = layout::unpack(value & checked_mask);
     const bool is_run = e.kind == layout::page_kind::run || e.kind == layout::page_kind::cluster;
@@ -93,7 +93,7 @@ class pool_targets {
 
   // ---- in clusters of object stores (space/space_stores.hpp), which the page map has before intents name words ----
 
-  // Whether `page` is of a cluster; `out` is it then.
+  // Whether `page` is of a cluster, which `out` is set to.
   bool cluster_with(std::uint64_t page, cluster& out) const noexcept {
     if (!last_.has(page)) {
       const std::uint64_t head = cluster_head(base_, g_, page);
@@ -136,7 +136,7 @@ class pool_targets {
 
   const std::byte* base_;
   const geometry& g_;
-  mutable cluster last_;  // that was looked at; one thread
+  mutable cluster last_;  // the last one found; one thread
 };
 
 // Steps 1 and 2.  started(lane, generation, end of its ring of activation records) tells where each lane continues.
@@ -196,8 +196,8 @@ template <media M, class Started>
   return {};
 }
 
-// Recovery of a pool of the redo engine: replay (log/redo_recovery.hpp), then step 3.  `used`: no version above it was
-// ever used.
+// Recovery of a pool of the redo engine: replay (log/redo_recovery.hpp), then step 3.  `used`: the highest version that
+// may have been used.
 template <media M>
 [[nodiscard]] status recover_redo(M& m, std::byte* base, const geometry& g, std::uint64_t key, log::validation how,
                                   recovery_report& report, std::uint64_t& used) {

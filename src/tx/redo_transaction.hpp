@@ -1,16 +1,16 @@
 // A transaction whose changes reach home when it commits: the redo engine on direct media.
 //
 /// S store, F flush, | fence.  Failure atomicity: one aligned 8-byte store; a record, by its checksum.
-///   1. S fresh objects in place, in any order; nobody knows them yet
+///   1. S fresh objects in place, in any order; nothing leads to them yet
 ///   2. F fresh objects that are not in the record       | redo/E1  durable before the record that publishes them
 ///   3. S, F one record {version, intents, new bytes}    | redo/E2  commit point (log/redo_log.hpp; redo/E3 by mark)
 ///   4. S new bytes home, S intents; not flushed: the log's truncation does that for many transactions at once
-/// A transaction that changed nothing skips all.  Abort: nothing durable was changed.
+/// A transaction without changes skips all steps. Abort: nothing durable was changed.
 /// Recovery: log/redo_recovery.hpp.
 //
-// Fresh objects.  A small one is part of the record: no fence for it alone.  A large one is flushed where it is, which
-// is allowed only if no record that still counts could be replayed into its memory: `freed_by` of its reservation must
-// be truncated.  If one object of a transaction is flushed, the others are too: the fence is paid for.
+// Fresh objects.  A small one is part of the record: no fence for it alone.  A large one is flushed where it is. That
+// is allowed only if no valid record could be replayed into its memory: `freed_by` of its reservation must be
+// truncated. If one object of a transaction is flushed, the others are flushed, too, since the fence is paid for.
 //
 // Versions come from the process's clock (isolation/version_clock.hpp).  Barrier transactions draw theirs while they
 // hold what they write; commit() draws one itself.
@@ -63,7 +63,8 @@ class redo_transaction : public write_back_core<M, log::redo_log<M>> {
     place_fresh();
     put_contents(lines);
     if (status s = find_room(); !s) return s;
-    // Upper bound of the home lines: of each line, word and fresh object, and of those that intents change.
+    // Upper bound of the lines that go home: those of the lines, words and fresh objects, and those that intents
+    // change.
     if (status s = lanes_.expect(lane_, lines.size() + assigned_.size() + 2 * objects_.words().size() + recorded_lines_,
                                  run_.bytes != 0);
         !s) {
@@ -155,7 +156,7 @@ class redo_transaction : public write_back_core<M, log::redo_log<M>> {
       recorded_lines_ += a.bytes / line_bytes + 2;
     }
     if (largest <= recorded_object_max && all <= lanes_.record_bytes_max() / 4) return;
-    // Where a record could be replayed into the memory of one, the log is truncated rather than that all be copied.
+    // If a record could be replayed into the memory of one, the log is truncated instead of copying all of them.
     if (freed_by > lanes_.truncated() && !planted(plant::replay_into_fresh)) {
       lanes_.settle_all(log::tag::make(lane_, freed_by));
     }
@@ -163,7 +164,7 @@ class redo_transaction : public write_back_core<M, log::redo_log<M>> {
     recorded_lines_ = 0;
   }
 
-  // For the record that is staged, in the ring, or in a log run of its own.
+  // Finds room for the staged record: in the ring, or in a log run of its own.
   [[nodiscard]] status find_room() noexcept {
     run_ = {};
     const log::record_stage& stage = lanes_.stage(lane_);
@@ -253,7 +254,7 @@ class redo_transaction : public write_back_core<M, log::redo_log<M>> {
   bool entered_ = false;
   bool fresh_recorded_ = true;
   std::uint64_t recorded_lines_ = 0;
-  log::segment run_;  // where the contents are that do not fit the ring
+  log::segment run_;  // holds contents that do not fit the ring
 };
 
 }  // namespace nvm::tx

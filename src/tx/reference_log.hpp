@@ -1,5 +1,5 @@
-// What a transaction that is about to commit tells about references, and what goes with its commit: an activation
-// record (Breeze, section IV-F, Algorithm 2).  Who keeps the records is a layer above (object/reference_log.hpp).
+// A committing transaction's report on references, and the activation record that goes with its commit (Breeze, section
+// IV-F, Algorithm 2). A higher layer keeps the records (object/reference_log.hpp).
 //
 // Threads: calls about one lane come from the thread that holds it.
 #pragma once
@@ -15,8 +15,8 @@ namespace nvm::tx {
 
 class open_transaction;
 
-// Bytes that become durable with a commit, and that nobody reads if it does not happen: words of a ring, and where the
-// ring ends from the commit on.  An engine whose commit records say it (log/lanes.hpp) leaves the word `end_at` alone.
+// Bytes that become durable with a commit, and are never read without it: words of a ring, and the ring's end after the
+// commit. An engine whose commit records hold that end (log/lanes.hpp) leaves the word `end_at` alone.
 struct reference_attachment {
   std::span<const assigned_word> words;  // until the transaction has ended; none: nothing goes with the commit
   std::uint64_t end_at = 0;              // a checked word
@@ -35,7 +35,7 @@ class reference_log {
   // Typed objects, by their headers: allocated, and freed though they existed before.
   virtual void born(unsigned lane, std::uint64_t header) noexcept = 0;
   virtual void freed(unsigned lane, std::uint64_t header) noexcept = 0;
-  // Objects, by their payloads, that the program has no use for any more: they die unless something refers to them.
+  // Objects, by their payloads, that the program has let go: they die unless something refers to them.
   virtual void let_go(unsigned lane, std::uint64_t payload) noexcept = 0;
   // May allocate in `t`, and may wait.  An error: the transaction cannot commit.
   [[nodiscard]] virtual result<reference_attachment> finish(unsigned lane, open_transaction& t) noexcept = 0;

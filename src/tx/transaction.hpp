@@ -5,26 +5,26 @@
 ///                                                    | undo/E1  old bytes durable before their first overwrite
 ///   2. S new data in place; S fresh objects and their headers, in any order
 ///   3. F every announced line, every fresh object, its length byte, an intents record if the commit record is too
-///      small; S, F the activation record (tx/reference_log.hpp), which nobody reads before 4 says where the ring ends
-///                                                    | undo/E2  new data durable before the log lets go of the old
+///      small; S, F the activation record (tx/reference_log.hpp), which is not read before 4 says where the ring ends
+///                                                    | undo/E2  new data durable before the log gives up the old
 ///   4. S commit record {g, intents}; F               | undo/E3  commit point; the old bytes are void from here
 ///   5. S allocation words (log/lanes.hpp); F         (durable at this lane's next fence; recovery makes them again
 ///                                                    until then)
-/// A transaction that wrote nothing in place and allocated nothing skips 3; one that changed nothing skips all.
+/// A transaction without writes in place and allocations skips 3; one without changes skips all.
 /// Abort: S old bytes, newest first; F              | undo/E4  the old data are durable
 ///        S commit record {g, abort}; F             | undo/E5  no recovery will touch the ranges again
 /// Recovery: log/recovery.hpp.
 ///
 /// On a medium with atomic batches (ssd) the old bytes are volatile, and steps 3 to 5 are one batch, which the medium
-/// makes durable all or nothing: exactly the announced bytes, the fresh objects whole (large ones straight to their
-/// pages, docs/design/029), and the allocation words, changed inside the order's critical section so that two
-/// transactions may share a word.
+/// makes durable all or nothing: exactly the announced bytes, the whole fresh objects (large ones straight to their
+/// pages, docs/design/029), and the allocation words. These are changed inside the order's critical section, so that
+/// two transactions may share a word.
 //
 // Levels.  begin() inside a transaction is a savepoint.  A byte is logged durably once, by the level that announces it
 // first; inner levels keep the bytes they find in volatile memory.  An inner abort restores those and keeps the log:
 // the records still hold the oldest bytes, and the restored lines stay in the outer level's set, since they must be
-// durable at commit.  What the outer level has not announced itself it then keeps the old bytes of, too: it may write
-// there without another record, and abort.  The log is never rewound inside a transaction.
+// durable at commit.  The outer level then also keeps the old bytes of places that it has not announced itself: it may
+// write there without another record, and abort.  The log is never rewound inside a transaction.
 //
 // Threads: one thread, the one that holds the lane.
 #pragma once
@@ -58,7 +58,7 @@ class transaction : public transaction_core<M, log::lanes<M>> {
   using typename core::byte_range;
   using typename core::lanes_type;
   using typename core::space_type;
-  // A batch is made durable whole, so old bytes need not be kept before each store.
+  // A batch becomes durable as a whole, so old bytes need not be durable before each store.
   static constexpr bool writes_back = M::atomic_batches;
 
   transaction(M& m, std::byte* base, lanes_type& lanes, space_type& space, unsigned lane)
@@ -76,10 +76,9 @@ class transaction : public transaction_core<M, log::lanes<M>> {
     return fail(errc::no_memory, "no volatile memory for a transaction");
   }
 
-  // Announces ranges of the pool, all of them inside it.  errc::log_full: no commit can have them, but their old bytes
-  // are kept.
-  // Also where nothing but abort is left because there was no room for an object: a program may write before it gives
-  // up, and what it writes has to be taken back.
+  // Announces ranges, all inside the pool. errc::log_full: no commit has room for them, but their old bytes are kept.
+  // Also if only abort is left because there was no room for an object: a program may still write before it gives up,
+  // and these writes have to be undone.
   [[nodiscard]] status announce(const byte_range* ranges, std::size_t count) noexcept {
     if (log_failed_) return refuse();
     durable_.clear();
@@ -96,7 +95,7 @@ class transaction : public transaction_core<M, log::lanes<M>> {
       core::doom(s.error());
     }
     if constexpr (M::atomic_batches) {
-      // What is written all the same can be taken back.
+      // Stores that the program makes all the same can be undone.
       if (s) s = fits(0);
       if (!s) [[unlikely]]
         core::doom(s.error());
@@ -104,7 +103,7 @@ class transaction : public transaction_core<M, log::lanes<M>> {
     return s;
   }
 
-  // What a commit now would take of the log at most.  Direct media find more log where the pool has room.
+  // The most that a commit now would take of the log. Direct media find more log where the pool has room.
   [[nodiscard]] log_room room() const noexcept {
     if constexpr (M::atomic_batches) {
       constexpr std::uint64_t entry = sizeof(layout::ring_entry) + 8;
@@ -118,7 +117,7 @@ class transaction : public transaction_core<M, log::lanes<M>> {
     }
   }
 
-  // Whether the innermost level can take back a store to these bytes: it announced them, or the object is its own.
+  // Whether the innermost level can undo a store to these bytes: it announced them, or the object is its own.
   [[nodiscard]] bool covers(const byte_range& r) noexcept {
     const std::size_t around = objects_.around(r);
     const std::size_t level = levels_.size() - 1;
@@ -133,7 +132,7 @@ class transaction : public transaction_core<M, log::lanes<M>> {
   // Allocates `bytes` with their layout's header; the offset of the object.  Failure leaves only abort.
   [[nodiscard]] result<std::uint64_t> allocate(std::uint64_t bytes, layout::object_layout l) noexcept {
     if constexpr (M::atomic_batches) {
-      // Larger objects are whole pages, which go straight to their place where they may.
+      // Larger objects are whole pages, which go straight to their place if allowed.
       const bool in_slot = bytes < layout::straight_piece_bytes / 2;
       if (status s = in_slot && !failed_ ? fits(bytes) : status{}; !s) [[unlikely]]
         return core::doom(s.error());
@@ -171,14 +170,14 @@ class transaction : public transaction_core<M, log::lanes<M>> {
 
   // ---- references (tx/reference_log.hpp) ----
 
-  // Calls visit(offset, bytes, old bytes) for what is kept of objects that existed before; the oldest version last.
+  // Calls visit(offset, bytes, old bytes) for kept old bytes of objects that existed before; the oldest version last.
   template <class Visit>
   void each_old(Visit&& visit) const {
     each_older_version(undo_, visit);
   }
   template <class Visit>
   void each_new(Visit&&) const {}
-  // Goes with the outermost commit, which comes next.
+  // The attachment goes with the outermost commit, which comes next.
   [[nodiscard]] status attach(const reference_attachment& what) noexcept {
     attached_ = what;
     return {};
@@ -232,9 +231,9 @@ class transaction : public transaction_core<M, log::lanes<M>> {
     return *ended;
   }
 
-  // Finds out nothing: commit_lines() does it all, and takes it back where something is missing.
+  // Checks nothing: commit_lines() does all the work, and undoes it on failure.
   [[nodiscard]] status enter_commit(std::span<const isolation::written_line>) noexcept { return {}; }
-  // commit(), having written these lines: all old bytes are made durable together.
+  // Writes these lines, then commit(): all old bytes are made durable together.
   [[nodiscard]] result<lsn_t> commit_lines(std::span<const isolation::written_line> lines,
                                            std::uint64_t /*version*/ = 0) noexcept {
     NVM_ASSERT(levels_.size() == 1);
@@ -285,7 +284,8 @@ class transaction : public transaction_core<M, log::lanes<M>> {
     std::uint64_t offset;
     std::uint64_t bytes;
     const std::byte* old;
-    std::size_t allocation;  // of this transaction, whose memory this is; no_allocation: the object existed before
+    std::size_t allocation;  // this transaction's allocation that holds the bytes; no_allocation: the object existed
+                             // before
   };
   struct fresh_range : byte_range {
     std::size_t allocation;
@@ -306,8 +306,8 @@ class transaction : public transaction_core<M, log::lanes<M>> {
     return w.line - reinterpret_cast<std::uintptr_t>(base_) / line_bytes;
   }
 
-  // Splits the ranges into bytes that need a durable record and bytes that a volatile copy serves; both lists hold only
-  // bytes that are new to this level, which are now marked.
+  // Splits the ranges into bytes that need a durable record and bytes for which a volatile copy is enough; both lists
+  // hold only bytes that are new to this level, which are now marked.
   [[nodiscard]] status collect(const byte_range* ranges, std::size_t count) noexcept try {
     const std::size_t level = levels_.size() - 1;
     line_set& set = *sets_[level];
@@ -322,7 +322,7 @@ class transaction : public transaction_core<M, log::lanes<M>> {
       }
       const std::uint64_t last = (r.offset + r.bytes - 1) / line_bytes;
       for (std::uint64_t line = r.offset / line_bytes; line <= last; ++line) {
-        // Whole lines that come together, in the outermost level: nothing of them can be kept already.
+        // Whole lines announced at once in the outermost level: none of their bytes can be kept already.
         if (level == 0 && last - line >= line_set::run_lines_min && line * line_bytes >= r.offset) {
           const std::uint64_t whole = (r.offset + r.bytes) / line_bytes - line;
           if (set.add_run(line, whole)) {
@@ -382,7 +382,7 @@ class transaction : public transaction_core<M, log::lanes<M>> {
     }
   }
 
-  // Whether one record has what a commit would take now, and `more` bytes.
+  // Whether one record has room for a commit now, and for `more` bytes.
   [[nodiscard]] status fits(std::uint64_t more) const noexcept {
     const log_room now = room();
     if (now.used + more <= now.most) [[likely]]
@@ -390,13 +390,13 @@ class transaction : public transaction_core<M, log::lanes<M>> {
     return fail(errc::log_full, "transaction needs %lu bytes of log, a record has at most %lu (half the log)",
                 now.used + more, now.most);
   }
-  // Bytes that are new to this level, of an object that existed before: those that no outer level has announced.
+  // Counts bytes that are new to this level, of an object that existed before, and that no outer level has announced.
   void count_announced(std::uint64_t line, std::uint64_t mask) noexcept {
     for (std::size_t k = 0; k + 1 < levels_.size(); ++k) mask &= ~sets_[k]->mask_of(line);
     if (mask == 0) return;
     announced_.bytes += static_cast<std::uint64_t>(std::popcount(mask));
     announced_.runs += static_cast<std::uint64_t>(std::popcount(mask & ~(mask << 1)));
-    // It goes on where the line before ended.
+    // The run continues from the line before.
     if (announced_.end == line && (mask & 1) != 0) --announced_.runs;
     announced_.end = mask >> 63 != 0 ? line + 1 : 0;
   }
@@ -411,7 +411,7 @@ class transaction : public transaction_core<M, log::lanes<M>> {
   }
 
   [[nodiscard]] status keep_durable() noexcept try {
-    // Before the log has any of it: what an abort puts back must be there, and all of it.
+    // Before the log has any of them: an abort needs all old bytes.
     std::size_t pieces = 0;
     for (const byte_range& r : durable_) pieces += ceil_div(r.bytes, piece_max);
     if (undo_.capacity() - undo_.size() < pieces) undo_.reserve(std::max(undo_.size() + pieces, 2 * undo_.capacity()));
@@ -436,13 +436,13 @@ class transaction : public transaction_core<M, log::lanes<M>> {
     lanes_.take_segments(lane_, [&](std::uint64_t offset) { space_.release_log_run(offset); });
   }
 
-  // Old bytes back, newest first, down to undo entry `from`.  Barrier transactions may be looking at them, in vain.
+  // Puts old bytes back, newest first, down to undo entry `from`. Doomed barrier transactions may be reading there.
   void put_back(std::size_t from) noexcept {
     for (std::size_t i = undo_.size(); i-- > from;) {
       isolation::copy_in(base_ + undo_[i].offset, undo_[i].old, undo_[i].bytes);
     }
   }
-  // After the innermost level was put back: its lines join those of the level around it.  Of each byte that is new
+  // After the innermost level was put back: its lines join those of the enclosing level. For each byte that is new
   // there, the oldest undo entry stays; entries of memory that the level had allocated go.  An entry is kept whole:
   // some of its bytes may have older entries in the outer level, which are put back after it.
   void hand_outward() noexcept {
@@ -527,7 +527,7 @@ class transaction : public transaction_core<M, log::lanes<M>> {
 
   [[nodiscard]] result<lsn_t> commit_batch() noexcept {
     batch_.clear();
-    // Exactly the announced bytes: others in the same line may be another transaction's, half written.
+    // Exactly the announced bytes: others in the same line may belong to another transaction, half written.
     byte_range run{0, 0};
     for (const auto& e : sets_[0]->entries()) {
       each_byte_run(e.line, e.mask, [&](std::uint64_t o, std::uint64_t n) {
@@ -584,9 +584,9 @@ class transaction : public transaction_core<M, log::lanes<M>> {
     return *lsn;
   }
 
-  // Of pages that nobody else knows.  Straight, if the medium takes them: their bytes are not in the record then.
+  // Adds pages that no other thread knows. If the medium takes them straight, their bytes are not in the record.
   [[nodiscard]] status add_fresh_run(std::uint64_t offset, std::uint64_t bytes) noexcept {
-    // What lies after the object is nobody's to look at while memory is watched.
+    // The bytes after the object are inaccessible while memory is watched.
     const std::uint64_t sectors =
         platform::memory_watch::active() ? round_down(bytes, sector_bytes) : round_up(bytes, sector_bytes);
     const auto done = write_straight(media_, base_ + offset, sectors, objects_.freed_by());
@@ -597,7 +597,7 @@ class transaction : public transaction_core<M, log::lanes<M>> {
     return {};
   }
 
-  // Stores the words of the ring, which are nobody's until the commit; made(offset, bytes) is called for each run.
+  // Stores the words of the ring, which do not count before the commit; made(offset, bytes) is called for each run.
   template <class Made>
   void each_attached_run(Made&& made) noexcept {
     byte_range run{0, 0};
@@ -635,15 +635,15 @@ class transaction : public transaction_core<M, log::lanes<M>> {
     attached_ = {};
   }
 
-  bool log_failed_ = false;              // and old bytes of what was announced last are not kept
+  bool log_failed_ = false;              // and the last announcement's old bytes are not kept
   std::vector<std::size_t> undo_marks_;  // of each level: where its entries begin
   std::vector<std::unique_ptr<line_set>> sets_;
   std::vector<undo_entry> undo_;
   std::vector<byte_range> durable_;
   std::vector<fresh_range> volatile_;
   byte_arena arena_;
-  // Atomic batches: what was announced of objects that existed before, by all levels; `end`: the line after the last
-  // byte, if that is a line's last.
+  // Atomic batches: figures of all levels' announcements in objects that existed before; `end`: the line after the last
+  // byte, if that byte is a line's last.
   struct {
     std::uint64_t bytes = 0, runs = 0, end = 0;
   } announced_;

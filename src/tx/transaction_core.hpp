@@ -1,4 +1,4 @@
-// What the transactions of all engines with lanes have in common: the objects that their levels allocate and free.
+// The common part of transactions of all engines with lanes: the objects that their levels allocate and free.
 //
 // Threads: one, the one that holds the lane; counters are read by any.
 #pragma once
@@ -29,14 +29,14 @@ class transaction_core : public level_stack<typename object_changes<M, S>::mark>
 
   [[nodiscard]] unsigned lane() const noexcept { return lane_; }
 
-  // An allocation that cannot be tried: leaves only abort like any that fails.
+  // Refuses an allocation that cannot be tried: like any that fails, it leaves only abort.
   [[nodiscard]] errc refuse_allocation(errc reason) noexcept { return doom(reason); }
   // As allocate() of the engine's transaction, in an attached store.
   [[nodiscard]] result<std::uint64_t> allocate_in(open_store& store, std::uint64_t bytes,
                                                   layout::object_layout l) noexcept {
     return reserved(failed_ ? stack::refuse().error() : objects_.allocate_in(store, bytes, l));
   }
-  // Pages that are to be a cluster, of which the transaction writes `bytes` bytes; and one that is freed.
+  // Allocates pages of a new cluster, of which the transaction writes `bytes` bytes; release_cluster() frees one.
   [[nodiscard]] result<std::uint64_t> allocate_cluster(std::uint64_t pages, std::uint64_t bytes) noexcept {
     return reserved(failed_ ? stack::refuse().error() : objects_.allocate_cluster(pages, bytes));
   }
@@ -54,7 +54,7 @@ class transaction_core : public level_stack<typename object_changes<M, S>::mark>
     return doom(fail(errc::no_memory, "no volatile memory for a free"));
   }
 
-  // What remains of the objects that were allocated and freed so far; each_born() and each_freed() tell these.
+  // Gathers the remaining allocations and frees, which each_born() and each_freed() visit.
   [[nodiscard]] status gather_objects() noexcept { return objects_.gather(); }
   // Calls visit(offset of the header) for typed objects.
   template <class Visit>
@@ -69,7 +69,7 @@ class transaction_core : public level_stack<typename object_changes<M, S>::mark>
   void each_freed(Visit&& visit) const {
     objects_.each_freed(visit);
   }
-  // Bytes of an object with its header; its release() will know it already.
+  // Bytes of an object with its header; a following release() need not look it up again.
   [[nodiscard]] result<std::uint64_t> room_of(std::uint64_t offset, layout::object_layout l) noexcept {
     return objects_.room_of(offset, l);
   }

@@ -1,5 +1,5 @@
-// What the transactions have in common whose changes reach home when they commit: nothing is stored in place but fresh
-// objects, so taking back a level means forgetting.
+// The common part of transactions whose changes reach home when they commit: only fresh objects are stored in place, so
+// rolling a level back means forgetting.
 //
 // Threads: one, the one that holds the lane.
 #pragma once
@@ -38,7 +38,7 @@ class write_back_core : public transaction_core<M, S> {
     return fail(errc::no_memory, "no volatile memory for a transaction");
   }
 
-  // Stores in place are for memory that this transaction has allocated.
+  // Announced stores, which are made in place, may only go to memory that this transaction has allocated.
   [[nodiscard]] status announce(const byte_range* ranges, std::size_t count) noexcept {
     for (std::size_t i = 0; i < count; ++i) {
       if (ranges[i].bytes == 0 || covers(ranges[i])) continue;
@@ -69,7 +69,7 @@ class write_back_core : public transaction_core<M, S> {
     return core::doom(fail(errc::no_memory, "no volatile memory for %zu words", count));
   }
 
-  // The same of several words and halves.
+  // The same for several words and half words.
   [[nodiscard]] status assign_all(std::span<const assigned_bytes> words) noexcept {
     status s;
     for (const assigned_bytes& w : words) {
@@ -94,7 +94,7 @@ class write_back_core : public transaction_core<M, S> {
       visit(w.offset, sizeof w.value, reinterpret_cast<const std::byte*>(&w.value));
     }
   }
-  // Goes with the outermost commit, which comes next.
+  // The attachment goes with the outermost commit, which comes next.
   [[nodiscard]] status attach(const reference_attachment& what) noexcept {
     if (status s = assign(what.words.data(), what.words.size()); !s) return s;
     const assigned_word end{what.end_at, seal_word(what.end, word_seed(what.end_at))};
@@ -133,7 +133,7 @@ class write_back_core : public transaction_core<M, S> {
   // Stores words and lines where they belong; flushes nothing.
   void bring_home(std::span<const isolation::written_line> lines) noexcept {
     for (const assigned_word& w : assigned_) {
-      // relaxed: readers without a transaction want one value or the other; others have the orec.
+      // relaxed: readers without a transaction get the old or the new value; transactions check the orec.
       std::atomic_ref<std::uint64_t>{*reinterpret_cast<std::uint64_t*>(base_ + w.offset)}.store(
           w.value, std::memory_order_relaxed);
     }
