@@ -1,4 +1,4 @@
-// What everybody who speaks of logged bytes needs to know of logs.
+// The part of logs that all code about logged bytes needs.
 #pragma once
 
 #include <cstdint>

@@ -49,7 +49,7 @@ struct intent {
   }
 };
 
-// Calls each(offset, bytes) for what apply() stores.
+// Calls each(offset, bytes) for the stores of apply().
 template <class Each>
 void each_store(const intent& i, Each&& each) {
   each(i.word_offset(), std::uint64_t{8});
@@ -69,7 +69,7 @@ void each_store(const intent& i, Each&& each) {
                                              std::atomic_ref<std::uint64_t> word) noexcept {
   switch (i.op()) {
     case intent_op::clear_entry:
-      // release: a thread that finds the page free sees all that happened before.
+      // release: a thread that finds the page free sees all earlier stores.
       word.store(0, std::memory_order_release);
       return false;
     case intent_op::set_entry:
@@ -88,7 +88,7 @@ void each_store(const intent& i, Each&& each) {
 }
 
 // Applies `i` to the pool at `base`.  The caller has checked that the word lies in the page map or an extent header.
-// Thread-safe against other intents on the same word that are applied so, too; does not flush.
+// Thread-safe against other apply() calls for the same word; does not flush.
 inline void apply(std::byte* base, const intent& i) noexcept {
   std::atomic_ref<std::uint64_t> word{*reinterpret_cast<std::uint64_t*>(base + i.word_offset())};
   if (!apply_plain_stores(base, i, word)) return;
@@ -98,7 +98,7 @@ inline void apply(std::byte* base, const intent& i) noexcept {
   }
 }
 
-// The same without a locked instruction (sync/biased_lock.hpp says what one costs), of an intent about a bit: the
+// The same without a locked instruction (sync/biased_lock.hpp says what one costs), for an intent about a bit: the
 // caller holds the lock under which every change of the word is made.
 inline void apply_alone(std::byte* base, const intent& i) noexcept {
   std::atomic_ref<std::uint64_t> word{*reinterpret_cast<std::uint64_t*>(base + i.word_offset())};

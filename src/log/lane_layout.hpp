@@ -7,7 +7,7 @@
 //                overflow segment (a page run of kind `log`)
 //
 // A lane's generation g counts its transactions.  The valid commit record with the largest generation c says that
-// transactions up to c are over; records in the body with generation c + 1 belong to one that is not.
+// transactions up to c have ended; records in the body with generation c + 1 belong to one that has not.
 #pragma once
 
 #include <cstddef>
@@ -24,9 +24,10 @@ struct lane_header {
 };
 static_assert(sizeof(lane_header) == line_bytes);
 
-// The last generation: tags have 52 bits for one (tag.hpp).  No lane lives that long; one that says so was forged.
+// The last generation: tags have 52 bits for one (tag.hpp). No lane lives that long; a lane with a larger one was
+// forged.
 inline constexpr std::uint64_t generation_max = (std::uint64_t{1} << 52) - 1;
-// No generation begins closer to it than this: ending it, closing the pool and recovery need generations too.
+// No generation begins closer to it than this: its end, the close of the pool and recovery need generations, too.
 inline constexpr std::uint64_t generations_kept = std::uint64_t{1} << 16;
 
 // rest: written by recovery and close; no transaction has begun a log since.
@@ -69,7 +70,7 @@ constexpr std::uint64_t large_undo_data_at(std::uint64_t offset) noexcept {
   return round_up(offset + sizeof(record_header) + 8, line_bytes);
 }
 inline constexpr std::uint64_t link_record_bytes = sizeof(record_header) + 16;
-// What a record of `bytes` takes of a log.
+// Log bytes that a record of `bytes` takes.
 constexpr std::uint64_t record_room(std::uint64_t bytes) noexcept { return round_up(bytes, line_bytes); }
 inline constexpr std::uint64_t record_bytes_max = std::uint64_t{1} << 30;
 

@@ -25,8 +25,8 @@ class lane_owners {
 
   [[nodiscard]] unsigned count() const noexcept { return count_; }
 
-  // A free lane, `hint` if it is free; waits while all are taken, errc::no_lane after `patience` of that (threads that
-  // hold lanes of two pools in opposite order would wait for ever).
+  // A free lane, `hint` if it is free; waits while all are taken; errc::no_lane after `patience`, since threads that
+  // hold lanes of two pools in opposite order would wait for ever.
   [[nodiscard]] result<unsigned> acquire(unsigned hint,
                                          std::chrono::milliseconds patience = std::chrono::seconds{10}) noexcept {
     std::chrono::steady_clock::time_point deadline{};
@@ -57,16 +57,17 @@ class lane_owners {
   }
   void release(unsigned index) noexcept { owners_[index].taken.store(false, std::memory_order_release); }
 
-  // Makes the lane the calling thread's, which holds it and from now on ends each use by leave().  False: it cannot be.
+  // Makes the lane the calling thread's own; the thread holds it and from now on ends each use by leave(). False: not
+  // possible.
   [[nodiscard]] bool park(unsigned index) noexcept {
     owner& l = owners_[index];
     if (l.taken_back || !platform::can_fence_all_threads()) return false;
     l.in_use.store(true, std::memory_order_relaxed);
-    // release: pairs with the acquire in take_parked(); who sees the lane parked sees it in use.
+    // release: pairs with the acquire in take_parked(); a thread that sees the lane parked sees it in use.
     l.parked.store(true, std::memory_order_release);
     return true;
   }
-  // By the thread whose lane it is: begins another use.  False: the lane was taken away and is no longer this thread's.
+  // Begins another use, by the lane's own thread. False: the lane was taken away and belongs to another thread now.
   [[nodiscard]] bool resume(unsigned index) noexcept {
     owner& l = owners_[index];
     l.in_use.store(true, std::memory_order_relaxed);
@@ -85,7 +86,7 @@ class lane_owners {
     if (!resume(index)) return;
     owner& l = owners_[index];
     {
-      // A thread that saw us using the lane is about to put `parked` back: not over this store.
+      // Under the lock, since a thread that saw us use the lane may be about to put `parked` back, over this store.
       const std::lock_guard guard{taking_parked_};
       l.parked.store(false, std::memory_order_relaxed);
     }
@@ -96,11 +97,9 @@ class lane_owners {
  private:
   struct alignas(line_bytes) owner {
     std::atomic<bool> taken{false};
-    std::atomic<bool> parked{
-        false};  // taken, and some thread's for good; stored by that thread, or under taking_parked_
-    std::atomic<bool> in_use{
-        false};               // of a parked lane; stored by the thread it was first parked by, which may be late
-    bool taken_back = false;  // from such a thread: it is not parked again
+    std::atomic<bool> parked{false};  // taken, and one thread's own; stored by that thread, or under taking_parked_
+    std::atomic<bool> in_use{false};  // of a parked lane; stored by the thread that first parked it, perhaps late
+    bool taken_back = false;          // from such a thread: it is not parked again
   };
 
   [[nodiscard]] bool take_parked(owner& l) noexcept {

@@ -3,10 +3,10 @@
 // A lane is used by one transaction at a time; threads come back to the lane they used last, so a lane stands for a
 // core. The steps are those of the undo engine (tx/transaction.hpp numbers them); recovery.hpp is their mirror.
 //
-// Generation g of a lane is over once its commit record is durable.  Its intents are applied after that, and not even
+// Generation g of a lane has ended once its commit record is durable. Its intents are applied after that, but not
 // flushed: recovery makes the intents of the last generations again.  Every fourth generation flushes, before its own
-// commit fence, what the four oldest ones changed, so that their commit records may be overwritten by the four to come.
-// Allocation words that change in every transaction are so written back once in four.  See tag.hpp for why another lane
+// commit fence, the words that the four oldest ones changed, so that the next four may overwrite their commit records.
+// So allocation words that change in every transaction are written back once in four.  See tag.hpp for why another lane
 // has to settle() first.
 //
 // Threads.  lane_owners.hpp gives lanes to threads.  `settling` guards commit record, retired generation and
@@ -65,7 +65,8 @@ class lanes : public lane_owners {
     if (stages_.data() == nullptr) throw std::bad_alloc{};
   }
 
-  // After recovery: the lane continues after `generation`, everything up to it retired; `attached` as set_attached().
+  // After recovery: the lane continues after `generation`, with everything up to it retired; `attached` as in
+  // set_attached().
   void start(unsigned index, std::uint64_t generation, std::uint32_t attached) noexcept {
     lanes_[index].generation = generation;
     lanes_[index].attached = attached;
@@ -109,7 +110,7 @@ class lanes : public lane_owners {
         ++i;
         continue;
       }
-      // As many small ranges as fit.
+      // Adds as many small ranges as fit.
       std::byte* const stage = stage_of(l);
       std::byte* at = stage + sizeof(layout::record_header);
       const std::byte* const end = stage + std::min<std::uint64_t>(room_of(l), stage_bytes);
@@ -140,7 +141,8 @@ class lanes : public lane_owners {
     return {};
   }
 
-  // Intents too many for the commit record: written as a record of the body and flushed (durable by the next fence).
+  // Writes intents that are too many for the commit record as a record of the body, and flushes it (durable by the next
+  // fence).
   template <class Grow>
   [[nodiscard]] status append_intents(unsigned index, const std::uint64_t* words, std::size_t count, Grow&& grow) {
     lane& l = lanes_[index];
@@ -169,15 +171,15 @@ class lanes : public lane_owners {
     return fail(errc::no_memory, "no volatile memory for %zu pending words", count);
   }
 
-  // From now on commit records say that the lane's ring of activation records ends there; by the owner, on direct
-  // media.  What is before is durable with the next commit point.
+  // From now on commit records say that the lane's ring of activation records ends there; called by the owner, on
+  // direct media. The ring's bytes before it are durable with the next commit point.
   void set_attached(unsigned index, std::uint32_t end) noexcept { lanes_[index].attached = end; }
   [[nodiscard]] bool has_records(unsigned index) const noexcept { return lanes_[index].last_record != 0; }
   // Bytes that the open generation has put into its log.
   [[nodiscard]] std::uint64_t logged_bytes(unsigned index) const noexcept { return lanes_[index].logged; }
 
-  // Ends the open generation: the commit record becomes durable, then apply(generation) makes the changes that `words`
-  // (intents) say, which are flushed in time.  Returns the generation.
+  // Ends the open generation: the commit record becomes durable, then apply(generation) makes the changes of `words`
+  // (intents), which are flushed in time. Returns the generation.
   template <class Apply>
   std::uint64_t finish(unsigned index, layout::outcome kind, const std::uint64_t* words, std::size_t count,
                        edge commit_point, Apply&& apply) {
@@ -203,7 +205,7 @@ class lanes : public lane_owners {
     return g;
   }
 
-  // Overflow segments of the generation that has ended, to be given back; empties the list.
+  // Calls give() for overflow segments of the ended generation, to be given back; empties the list.
   template <class Give>
   void take_segments(unsigned index, Give&& give) {
     for (const segment& s : lanes_[index].segments) give(s.offset);
@@ -246,7 +248,7 @@ class lanes : public lane_owners {
   // Not a multiple of a page: the stages of all lanes would fall into the same few sets of a cache.
   static constexpr std::uint64_t stage_stride = stage_bytes + 3 * line_bytes;
   static constexpr unsigned slots_at_once = layout::commit_slots / 2;
-  // Names of who takes `settling`: the lane is held by one thread at a time.
+  // Names, for `settling`, of its takers: one thread at a time holds the lane.
   static constexpr unsigned owner = 1;
   static constexpr unsigned settler = 0;
   static constexpr auto nothing_to_apply = [](std::uint64_t) {};
@@ -262,7 +264,7 @@ class lanes : public lane_owners {
     std::uint64_t intents_at = 0;
     std::uint64_t logged = 0;
     std::uint32_t attached = 0;
-    // Offsets that the last generations changed, by commit slot.
+    // Offsets of the last generations' changes, by commit slot.
     std::unique_ptr<std::vector<std::uint64_t>[]> pending;
     std::vector<segment> segments;
   };
@@ -273,7 +275,7 @@ class lanes : public lane_owners {
   };
   using lane_writer = lane_reader<no_targets>;
 
-  // Where the lane puts a record together: its lines are then written whole, past the caches where the medium can.
+  // Memory in which the lane builds a record: its lines are then written whole, past the caches if the medium can.
   [[nodiscard]] std::byte* stage_of(const lane& l) const noexcept {
     const auto first = round_up(reinterpret_cast<std::uintptr_t>(stages_.data()), line_bytes);
     return reinterpret_cast<std::byte*>(first) + static_cast<std::uint64_t>(&l - lanes_.get()) * stage_stride;
@@ -285,8 +287,8 @@ class lanes : public lane_owners {
     return l.end - l.cursor - layout::record_room(layout::link_record_bytes);
   }
 
-  // With `settling` held: stores and flushes the commit record of the open generation, and flushes what its commit
-  // point has to cover besides.  The caller fences.  True: the intents are in the log.
+  // With `settling` held: stores and flushes the commit record of the open generation, and flushes the other words that
+  // its commit point has to cover.  The caller fences.  True: the intents are in the log.
   bool write_end(lane& l, unsigned index, layout::outcome kind, const std::uint64_t* words,
                  std::size_t count) noexcept {
     const std::uint64_t g = l.generation + 1;
@@ -302,8 +304,8 @@ class lanes : public lane_owners {
     return elsewhere;
   }
 
-  // What the generation in this slot changed.  The caller fences: a fence completes its own thread's flushes only.
-  // `flushed` remembers lines that need no second flush; one that it forgets costs a flush, no more.
+  // Flushes the changes of the generation in this slot. The caller fences: a fence completes only its own thread's
+  // flushes. `flushed` remembers lines that need no second flush; a forgotten line only costs a flush.
   struct recent_lines {
     std::uint64_t line[8] = {~0ULL, ~0ULL, ~0ULL, ~0ULL, ~0ULL, ~0ULL, ~0ULL, ~0ULL};
     bool add(std::uint64_t l) noexcept {
@@ -327,8 +329,8 @@ class lanes : public lane_owners {
   }
   void begin_body(lane& l, unsigned index) noexcept {
     if (l.begun) return;
-    // A crash may leave a torn record of this generation here, which nothing would tell from an untouched body: from
-    // now on the lane is not at rest, so that recovery gives the generation up (recovery.hpp).
+    // A crash may leave a torn record of this generation here, which looks like an untouched body. So from now on the
+    // lane is not at rest, and recovery gives the generation up (recovery.hpp).
     if (!l.used && !planted(plant::generation_used_again))
       finish(index, layout::outcome::abort, nullptr, 0, edge{"lane/E4"}, nothing_to_apply);
     l.begun = true;
@@ -354,7 +356,7 @@ class lanes : public lane_owners {
     }
     return {};
   }
-  // A record of one range, its bytes copied straight from where they are; where they are kept.
+  // Appends a record of one range, its bytes copied straight from their place; returns where they are kept.
   const std::byte* append_large(lane& l, std::uint64_t from, std::uint64_t bytes) noexcept {
     const std::uint64_t data = layout::large_undo_data_at(l.cursor);
     copy_out(media_, base_ + data, base_ + from, bytes);
@@ -384,7 +386,7 @@ class lanes : public lane_owners {
     l.logged += layout::record_room(bytes);
   }
 
-  // The record whose content is staged, of `bytes` bytes with its header.
+  // Finishes the record whose content is staged, of `bytes` bytes with its header.
   void finish_staged(lane& l, std::uint64_t bytes, layout::record_kind kind, unsigned count) noexcept {
     auto* r = reinterpret_cast<layout::record_header*>(stage_of(l));
     describe(l, r, bytes, kind, static_cast<std::uint16_t>(count));
@@ -392,7 +394,7 @@ class lanes : public lane_owners {
     put_staged(l, bytes);
     advance(l, bytes);
   }
-  // Copies what is staged to the cursor, in whole lines.
+  // Copies the staged bytes to the cursor, in whole lines.
   void put_staged(lane& l, std::uint64_t bytes) noexcept {
     const std::uint64_t whole = layout::record_room(bytes);
     std::byte* const stage = stage_of(l);
@@ -400,7 +402,7 @@ class lanes : public lane_owners {
     copy_out(media_, base_ + l.cursor, stage, whole);
   }
 
-  // A record that was written in place.
+  // Finishes a record that was written in place.
   void finish_record(lane& l, std::uint64_t bytes, layout::record_kind kind, std::uint16_t count) noexcept {
     auto* r = reinterpret_cast<layout::record_header*>(base_ + l.cursor);
     describe(l, r, bytes, kind, count);
@@ -409,7 +411,7 @@ class lanes : public lane_owners {
     advance(l, bytes);
   }
 
-  // Room for a record of `bytes` and a link after it.
+  // Makes room for a record of `bytes` and a link after it.
   template <class Grow>
   [[nodiscard]] status extend(lane& l, std::uint64_t bytes, Grow&& grow) {
     l.segments.reserve(l.segments.size() + 1);  // a segment that is not in the list would never be given back
@@ -431,7 +433,7 @@ class lanes : public lane_owners {
     return {};
   }
 
-  // With `settling` held: makes the applied words durable, then says that they need no replay.
+  // With `settling` held: makes the applied words durable, then records that they need no replay.
   void retire(lane& l, unsigned index) noexcept {
     recent_lines flushed;
     for (unsigned slot = 0; slot < layout::commit_slots; ++slot) {

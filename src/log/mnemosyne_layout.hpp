@@ -31,7 +31,7 @@ inline constexpr std::uint64_t mnemosyne_ring_at = line_bytes;
 inline constexpr std::uint64_t torn_bit = std::uint64_t{1} << 63;
 
 // An entry of bytes: a word {offset (44 bits), bytes (20 bits)}, then the bytes, padded to 8: new ones (redo) or old
-// ones (undo).  A word of 0 bytes instead says where a group of entries ends; the next one begins at the next line.
+// ones (undo).  A word of 0 bytes instead ends a group of entries; the next group begins at the next line.
 enum class mnemosyne_end : std::uint64_t {
   commit = 1,  // the entries before count, and the allocation intents that follow; their number in bits 4 to 43
   abort = 2,   // the entries before, up to the last end, do not count

@@ -16,9 +16,9 @@
 ///          5. S, F head = tail                               | mnemosyne/E4  without intents: the commit point
 /// Large fresh objects of redo are no entries: F them         | mnemosyne/E7  before the commit point
 /// Redo, rolled back: S, F an abort word (torn-bit)           | mnemosyne/E12 before the next transaction's entries
-/// Every fence is waited for by the thread that commits; nothing is left to a background thread or to a later one.
-/// A transaction's entries are gone before anyone sees what it wrote, so lanes need no order among them, a freed slot
-/// may be used again at once, and nothing has to settle (tag.hpp).
+/// The committing thread waits for every fence; no work is left to a background thread or a later transaction. A
+/// transaction's entries are void before another thread sees its stores. So lanes need no order among them, a freed
+/// slot may be used again at once, and tags need no settling (tag.hpp).
 //
 // Threads: a lane is used by the one that acquired it.
 #pragma once
@@ -48,10 +48,10 @@ class mnemosyne_log : public lane_owners {
 
   [[nodiscard]] validation validated_by() const noexcept { return validation_; }
 
-  // The lane goes on at this position; nothing in it counts.
+  // The lane continues at this position; no entry in it counts.
   void start(unsigned index, std::uint64_t position) noexcept { lanes_[index].head = lanes_[index].begin = position; }
 
-  // Before the lane's first transaction, by who holds it.  False: no volatile memory.
+  // Called before the lane's first transaction, by the thread that holds it. False: no volatile memory.
   [[nodiscard]] bool furnish(unsigned index) noexcept {
     lane& l = lanes_[index];
     if (l.writer != nullptr) return true;
@@ -64,8 +64,8 @@ class mnemosyne_log : public lane_owners {
 
   // ---- the lane's owner ----
 
-  // Room for `words` more words of the open transaction, and for ending it.  What aborted transactions have left in the
-  // ring is given up if need be.
+  // Makes room for `words` more words of the open transaction, and for its end. If need be it gives up the entries of
+  // aborted transactions in the ring.
   [[nodiscard]] status make_room(unsigned index, std::uint64_t words) noexcept {
     lane& l = lanes_[index];
     const word_ring ring{geometry_, index};
@@ -78,7 +78,7 @@ class mnemosyne_log : public lane_owners {
     return fail(errc::log_full, "a transaction of more than %lu lines of log: the lane's ring has %lu",
                 ring.distance(l.garbage_end, l.writer->position()) + lines, ring.lines);
   }
-  // Lines that the open transaction takes, and that there are.
+  // Lines that the open transaction takes, and lines in all.
   struct lines_taken {
     std::uint64_t used, all;
   };
@@ -93,19 +93,19 @@ class mnemosyne_log : public lane_owners {
     l.written += 8 + round_up(bytes, 8);
     l.open = true;
   }
-  // The entries count from now on, and these intents; there is room for them.
+  // From now on the entries and these intents count; there is room for them.
   [[gnu::noinline]] void commit_point(unsigned index, const std::vector<std::uint64_t>& intents) noexcept {
     end(index, layout::mnemosyne_end::commit, intents);
     media_.fence(edge{"mnemosyne/E1"});
     store_tail(index);
   }
-  // Undo: what was put since the last group counts, and may be overwritten where it came from.
+  // Undo: entries since the last group count from now on, and their places may be overwritten.
   void end_group(unsigned index) noexcept {
     end(index, layout::mnemosyne_end::group, {});
     media_.fence(edge{"mnemosyne/E5"});
     store_tail(index);
   }
-  // Intents that count are made; they are durable on return, as is everything that was flushed before.
+  // Makes intents that count; they are durable on return, as are all earlier flushes.
   [[gnu::noinline]] void settle_intents(const std::vector<std::uint64_t>& intents) noexcept {
     (void)each_intent(intents.data(), intents.size(), [&](const intent& i) {
       apply(base_, i);
@@ -114,26 +114,26 @@ class mnemosyne_log : public lane_owners {
     });
     media_.fence(edge{"mnemosyne/E3"});
   }
-  // What counted is home: it counts no more.  Nothing is open.
+  // Entries that counted are home, and count no more. No transaction is open.
   void truncate(unsigned index) noexcept {
     lane& l = lanes_[index];
     NVM_ASSERT(!l.open);
     move_head(index, l.begin);
     l.garbage_end = l.begin;
   }
-  // Something counts, or did.
+  // Whether there are entries that count, or did.
   [[nodiscard]] bool has_entries(unsigned index) const noexcept { return lanes_[index].head != lanes_[index].begin; }
-  // What was put and has no end is never to count.
+  // Makes entries without an end void for ever.
   [[gnu::noinline]] void forget(unsigned index) noexcept {
     lane& l = lanes_[index];
     if (!l.open) return;
-    if (!torn() || l.writer->position() == l.begin) {  // the tail says so, or nothing has left the processor
+    if (!torn() || l.writer->position() == l.begin) {  // the tail says so, or no word has left the processor
       l.writer->start(l.begin);
       l.open = false;
       return;
     }
-    // The log is read through them, up to a word that says what they are.  The fence is for the next transaction, which
-    // may be another thread's: its own would not wait for these.
+    // A reader reads through them, up to the word that makes them void. The fence is for the next transaction, which
+    // may be another thread's: that thread's fence would not wait for these.
     const bool nothing_counts = l.garbage_end == l.begin;
     end(index, layout::mnemosyne_end::abort, {});
     media_.fence(edge{"mnemosyne/E12"});
@@ -146,21 +146,21 @@ class mnemosyne_log : public lane_owners {
     return written;
   }
 
-  // Every lane is empty: the next recovery finds nothing to do.  No transaction is open.
+  // Empties every lane: the next recovery finds nothing to do. No transaction is open.
   void come_to_rest() noexcept {
     for (unsigned i = 0; i < count(); ++i) {
       if (has_entries(i)) truncate(i);
     }
   }
 
-  // ---- settling (tag.hpp): nothing is ever left that could be replayed ----
+  // ---- settling (tag.hpp): no entry is ever left that could be replayed ----
   void settle(tag, unsigned) noexcept {}
   void settle_all(tag) noexcept {}
 
  private:
   struct alignas(line_bytes) lane {
     std::uint64_t head = 0;         // as on media
-    std::uint64_t garbage_end = 0;  // nothing counts before here, even if the head is lower
+    std::uint64_t garbage_end = 0;  // no entry before here counts, even if the head is lower
     std::uint64_t begin = 0;        // after the last end word
     std::uint64_t written = 0;
     bool open = false;  // there are words without an end
@@ -168,7 +168,7 @@ class mnemosyne_log : public lane_owners {
   };
 
   [[nodiscard]] bool torn() const noexcept { return has_torn_bits(validation_); }
-  // The last word of a group of entries, and what belongs to it; begins a line.
+  // Writes the last word of a group of entries, with its intents; then a new line begins.
   void end(unsigned index, layout::mnemosyne_end kind, std::span<const std::uint64_t> intents) noexcept {
     lane& l = lanes_[index];
     l.writer->put(layout::pack_end(kind, intents.size()));

@@ -1,4 +1,4 @@
-// Recovery of the mnemosyne engines: what their word logs say after a crash.
+// Recovery of the mnemosyne engines from their word logs.
 //
 /// 1. read and check what counts in every lane's log; nothing is stored if one is damaged (errc::corrupt)
 ///    F every lane's head and tail; torn-bit: its ring
@@ -10,18 +10,18 @@
 /// 4. torn-bit: S every line ahead that has words of the lap to be written; F
 ///                                          | mnemosyne/E10  before the lane is used
 /// Repeatable: 2 stores the same bytes again until 3 is durable; from then on the log is empty, and 4 concerns lines
-/// that it does not reach.  A lane in which nothing counts and nothing is ahead is left alone: every one, after a
-/// close.
+/// that it does not reach. A lane without entries that count and without words ahead is left alone: after a close,
+/// every lane.
 ///
-/// What the fence of 1 is for.  A process that is killed leaves what it has just stored in caches only.  Were an end
-/// word or the tail lost when half of what it ends is home, the transaction would be torn; were a head taken back, the
-/// log would begin with what other lanes have overwritten since.  The same process may have been in 4, and no line says
-/// that it has its bit in a cache only: all are written back.
+/// The fence of 1. A killed process leaves its last stores in caches only. If an end word or the tail were lost when
+/// half of its group is home, the transaction would be torn; if a head were taken back, the log would begin with
+/// entries for places that other lanes have overwritten since. The same process may have been in 4, and a line does not
+/// show that its bit is in a cache only: so all are written back.
 ///
-/// What 4 is for.  After the last word that counts there may be others of its lap that reached the media before words
-/// between them.  The next transactions would write up to them, and a crash could then show them as their continuation.
-/// The same with the words that are missing, a lap later.  So 3 goes on at the first line that has no word of its lap,
-/// and 4 gives all lines from there on, once round the ring, the bit of the lap before.
+/// Step 4. After the last word that counts there may be others of its lap that reached the media before the words
+/// between. The next transactions would write up to them, and a crash could then show them as their continuation; so
+/// could the missing words, a lap later. So 3 continues at the first line that has no word of its lap, and 4 gives all
+/// lines from there on, once round the ring, the bit of the lap before.
 #pragma once
 
 #include <algorithm>
@@ -40,7 +40,7 @@ namespace nvm::log {
 
 enum class mnemosyne_kind : std::uint8_t { redo, undo };
 
-// What a lane's head and tail say; errc::corrupt if they are none.
+// Contents of a lane's head and tail; errc::corrupt if they are invalid.
 struct mnemosyne_state {
   std::uint64_t head = 0;
   std::uint64_t tail = 0;
@@ -114,16 +114,16 @@ class mnemosyne_reader {
     return fail(errc::no_memory, "no volatile memory for what lane %u has logged", lane_);
   }
 
-  // Nothing counts, and nothing that is in the ring can come to count.
+  // Whether no entry counts and no word in the ring can come to count.
   [[nodiscard]] bool at_rest() const noexcept {
     return !found_any() && rest_ == state_.head && !(torn_ && stops_at_line_ahead([](std::uint64_t) { return false; }));
   }
-  // Where the lane goes on after repair().
+  // Where the lane continues after repair().
   [[nodiscard]] std::uint64_t rest() const noexcept { return rest_; }
   [[nodiscard]] bool found_any() const noexcept { return !entries_.empty() || !intents_.empty(); }
   [[nodiscard]] bool committed() const noexcept { return committed_; }
 
-  // Of step 1, after validate(); the caller fences.
+  // The flushes of step 1, after validate(); the caller fences.
   template <media M>
   void write_back(M& m) const noexcept {
     m.flush(base_ + ring_.offset, torn_ ? layout::mnemosyne_ring_at + ring_.lines * line_bytes : line_bytes);
@@ -175,7 +175,7 @@ class mnemosyne_reader {
     }
     return true;
   }
-  // Entries from `first` on, and the intents that do not count yet.
+  // Checks the entries from `first` on, and the intents that do not count yet.
   [[nodiscard]] status check(std::size_t first) const noexcept {
     for (std::size_t i = first; i < entries_.size(); ++i) {
       if (valid_.range(entries_[i].offset, entries_[i].bytes)) continue;
@@ -209,7 +209,7 @@ class mnemosyne_reader {
     return std::any_of(words, words + line_bytes / 8,
                        [mine](std::uint64_t w) { return (w & layout::torn_bit) == mine; });
   }
-  // From the head on; ring_.end() if there is none.  The log cannot go on after it.
+  // The first free line from the head on; ring_.end() if there is none. The log cannot continue after it.
   [[nodiscard]] std::uint64_t first_free_line() const noexcept {
     std::uint64_t position = state_.head;
     for (std::uint64_t i = 0; i < ring_.lines; ++i, position = ring_.next(position)) {
@@ -217,7 +217,7 @@ class mnemosyne_reader {
     }
     return ring_.end();
   }
-  // Calls f(position) for each line from where the lane goes on, once round the ring, that has new bits, until one
+  // Calls f(position) for each line that has new bits, from where the lane continues, once round the ring, until a call
   // returns false; true if that happened.
   template <class F>
   bool stops_at_line_ahead(F&& f) const noexcept {
@@ -248,11 +248,11 @@ class mnemosyne_reader {
   word_ring ring_;
   const V& valid_;
   mnemosyne_state state_;
-  std::uint64_t rest_ = 0;  // where the lane goes on
+  std::uint64_t rest_ = 0;  // where the lane continues
   std::vector<entry> entries_;
   std::vector<std::uint64_t> data_;
   std::vector<std::uint64_t> intents_;
-  std::size_t entries_counted_ = 0;  // their end was read
+  std::size_t entries_counted_ = 0;  // entries whose end was read
   std::size_t intents_counted_ = 0;
   bool committed_ = false;
 };

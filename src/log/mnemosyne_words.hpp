@@ -1,9 +1,9 @@
-// The word log of the mnemosyne engines: writing entries into a lane's ring, and reading what a crash or a stranger
-// left.
+// The word log of the mnemosyne engines: writing entries into a lane's ring, and reading a ring that a crash or a
+// stranger left.
 //
 // Torn-bit: a word that did not reach the media still has the torn bit of the lap before, so the log ends at the first
-// word with the wrong one, and one fence makes any number of words count.  Plain: the log ends at the tail, a word that
-// is stored after what it covers has been fenced.
+// word with the wrong bit, and one fence makes any number of words count. Plain: the log ends at the tail, a word that
+// is stored after the entries before it were fenced.
 #pragma once
 
 #include <cstddef>
@@ -24,7 +24,7 @@ namespace nvm::log {
 // A plain log proves itself by a mark, its tail; the other by a bit in each word.
 [[nodiscard]] constexpr bool has_torn_bits(validation how) noexcept { return how != validation::commit_mark; }
 
-// Where a lane's ring is, and how positions move in it.
+// A lane's ring: its place, and how positions move in it.
 struct word_ring {
   std::uint64_t offset = 0;  // of the lane in the pool
   std::uint64_t lines = 0;
@@ -34,7 +34,7 @@ struct word_ring {
   [[nodiscard]] std::uint64_t line_at(std::uint64_t position) const noexcept {
     return offset + layout::mnemosyne_ring_at + position % lines * line_bytes;
   }
-  // No position.
+  // Not a position.
   [[nodiscard]] std::uint64_t end() const noexcept { return 2 * lines; }
   [[nodiscard]] std::uint64_t next(std::uint64_t position) const noexcept { return (position + 1) % (2 * lines); }
   [[nodiscard]] std::uint64_t distance(std::uint64_t from, std::uint64_t to) const noexcept {
@@ -52,7 +52,7 @@ class word_writer {
   word_writer(M& m, std::byte* base, const word_ring& ring, bool torn) noexcept
       : media_{m}, base_{base}, ring_{ring}, torn_{torn} {}
 
-  // Goes on at this position; what is half written is dropped.
+  // Continues at this position; half-written words are dropped.
   void start(std::uint64_t position) noexcept {
     position_ = position;
     used_ = 0;
@@ -78,7 +78,7 @@ class word_writer {
       put(word);
     }
   }
-  // After an end word and its intents: what follows begins at the next line.
+  // Called after an end word and its intents: the next word begins a line.
   [[gnu::noinline]] void align() noexcept {
     if (rest_bits_ != 0) {
       emit(rest_);
@@ -87,7 +87,7 @@ class word_writer {
     while (used_ != 0) emit(0);
   }
 
-  // Lines that `words` more words take at most, and a word that ends them.
+  // Most lines that `words` more words and a word that ends them take.
   static constexpr std::uint64_t lines_for(std::uint64_t words) noexcept { return words * 64 / 63 / 8 + 4; }
 
  private:
@@ -133,7 +133,7 @@ class word_reader {
     rest_bits_ = 63 - taken;
     return true;
   }
-  // Goes on at the next line, as word_writer::align() does.
+  // Continues at the next line, like word_writer::align().
   void align() noexcept {
     rest_ = rest_bits_ = 0;
     if (next_ != 0) leave_line();

@@ -1,7 +1,7 @@
-// Records of a lane: sealing them, and reading what a crash or a stranger left.
+// Records of a lane: sealing them, and reading a lane that a crash or a stranger left.
 //
 // A record proves itself: its checksum is seeded with pool, lane, its own place and its generation, so that a torn
-// record, one of an older generation, or one copied from elsewhere ends the log.  Readers trust nothing: every length
+// record, one of an older generation, or one copied from elsewhere ends the log.  Readers trust no field: every length
 // is checked before it is used, and a walk visits at most as many bytes as the pool has.
 #pragma once
 
@@ -103,7 +103,7 @@ result<std::uint64_t> walk(const std::byte* base, std::uint64_t begin, std::uint
     if (r->previous != last) {
       return fail(errc::corrupt, "log record at offset %lu: previous: found %lu, expected %lu", at, r->previous, last);
     }
-    // Segments that overlap could have the same bytes read for each of them.
+    // Overlapping segments could lead to the same bytes again and again.
     walked += r->bytes;
     if (walked > pool_bytes) {
       return fail(errc::corrupt, "log record at offset %lu: the records up to it have %lu bytes, the pool %lu", at,
@@ -124,7 +124,7 @@ result<std::uint64_t> walk(const std::byte* base, std::uint64_t begin, std::uint
   }
 }
 
-// Whether a lane at `lane_offset` may say that so much is retired.
+// Whether the lane at `lane_offset` may have this retired generation.
 inline bool retired_holds(std::uint64_t word, std::uint64_t lane_offset) noexcept {
   return word_holds(word, word_seed(lane_offset)) && (word & checked_mask) <= layout::generation_max;
 }

@@ -1,7 +1,8 @@
-// Where a lane puts the record of a commit together, in volatile memory: a header, words of intents, then ranges of new
-// bytes, as redo_record.hpp reads them.  Ranges that touch become one.
+// Volatile memory in which a lane builds the record of a commit: a header, words of intents, then ranges of new bytes,
+// as redo_record.hpp reads them. Ranges that touch become one.
 //
-// Memory grows and is kept.  A failed allocation is remembered until begin(), so that the caller asks once, at the end.
+// Memory grows and is kept.  A failed allocation is remembered until begin(), so that the caller need ask only once, at
+// the end.
 // Threads: one, the lane's owner.
 #pragma once
 

@@ -12,12 +12,12 @@
 ///   5. S commit record {c + 1, rest}; F                              | recover/E3  the records are void before step 6
 ///   6. S retired; F                                                  | recover/E4  on return the lane is at rest
 /// Repeatable: intents set or clear bits, undo stores old values, and until 5 is durable the same records lead to the
-/// same stores.  Were `retired` durable before the commit record, a second recovery would count from there and leave
-/// the record torn where it is, for a check of the closed pool to find.
+/// same stores. If `retired` were durable before the commit record, a second recovery would count from there and leave
+/// the torn record in place, where a check of the closed pool would find it.
 ///
-/// A lane that is not at rest loses a generation even when nothing of it is to be undone: a torn undo record of
-/// generation c + 1 may lie in its body, and the next transaction, were it of that generation too, could supply the
-/// very words that it lacks.  A lane that is at rest has an untouched body: its first log in a process begins with a
+/// A lane that is not at rest loses a generation even when there is nothing to undo: a torn undo record of generation c
+/// + 1 may lie in its body, and a next transaction of the same generation could supply the very words that the record
+/// lacks.  A lane that is at rest has an untouched body: its first log in a process begins with a
 /// fresh generation.
 #pragma once
 
@@ -36,10 +36,10 @@ struct lane_report {
   std::uint64_t generation = 0;   // the lane's last finished generation, after recovery
   std::uint64_t replayed = 0;     // intents made again
   std::uint64_t rolled_back = 0;  // transactions undone: 0 or 1
-  std::uint64_t completed = 0;    // committed ones of whose intents some had not reached the media
+  std::uint64_t completed = 0;    // committed transactions some of whose intents had not reached the media
 };
 
-// What may be the target of a record; given by the layers that know.
+// Valid targets of records; given by the layers that know them.
 template <class V>
 concept targets = requires(const V& v, std::uint64_t offset, std::uint64_t bytes, const intent& i) {
   { v.range(offset, bytes) } noexcept -> std::same_as<bool>;    // a transaction may have logged it
@@ -82,7 +82,7 @@ class lane_reader {
                   lane_, at_, header->retired, layout::generation_max);
     }
     retired_ = header->retired & checked_mask;
-    // Beyond the commit records: the newest is damaged.  What `retired` says was durable before it.
+    // A `retired` beyond the commit records means that the newest of them is damaged: `retired` was durable before it.
     if (retired_ > generation_) generation_ = retired_;
     // The slot of c + 1 may be torn; it held generation c - 7, whose intents are durable.
     for (std::uint64_t g = oldest_needed(); g <= newest_; ++g) {
@@ -103,7 +103,7 @@ class lane_reader {
       }
     }
     if (generation_ == 0 && torn(0)) {
-      // Generation 1 goes to slot 1: something else has been here.
+      // Generation 1 goes to slot 1: other bytes have been written here.
       return fail(errc::corrupt, "lane %u at offset %lu: found no commit record that passes its check", lane_, at_);
     }
     if (generation_ == layout::generation_max && !at_rest()) {
@@ -164,7 +164,7 @@ class lane_reader {
   [[nodiscard]] bool unfinished() const noexcept { return last_record_ != 0; }
   [[nodiscard]] std::uint64_t pending_intents() const noexcept { return pending_; }
 
-  // What step 2 goes by and a process that was killed may have left in caches only; the caller fences.
+  // Flushes the input of step 2, which a killed process may have left in caches only; the caller fences.
   template <media M>
   void write_back(M& m) const noexcept {
     m.flush(base_ + at_, layout::lane_body_at);
@@ -241,7 +241,7 @@ class lane_reader {
   }
   [[nodiscard]] std::uint64_t oldest_needed() const noexcept {
     constexpr std::uint64_t slots = layout::commit_slots;
-    // c - 6: the flushes before generation c - 3, c - 2, c - 1 or c covered what is older, and c - 1 was fenced.
+    // c - 6: the flushes before generation c - 3, c - 2, c - 1 or c covered older ones, and c - 1 was fenced.
     std::uint64_t kept = newest_ + 2 > slots ? newest_ + 2 - slots : 1;
     // c itself may be durable before the lines that were flushed under its fence; then the slot of c - 7 is untouched.
     const layout::commit_record* before = slots_[(newest_ + 1) % slots];
@@ -278,7 +278,7 @@ class lane_reader {
   std::uint64_t at_ = 0;
   const layout::commit_record* slots_[layout::commit_slots] = {};  // valid ones
   std::uint64_t newest_ = 0;                                       // generation of the newest of them
-  std::uint64_t generation_ = 0;                                   // last one that is over
+  std::uint64_t generation_ = 0;                                   // last one that has ended
   std::uint64_t retired_ = 0;
   std::uint64_t last_record_ = 0;
   std::uint64_t pending_ = 0;

@@ -14,20 +14,20 @@
 ///   6. S tail of each lane; F                                 | redo/E7  its room may be written again
 /// Versions: S bound; F                                        | redo/E8  before the first record above the old one
 ///
-/// Why 5 comes before 6, and one T for all lanes: home holds what the newest record of any lane left there.  Were a
-/// lane's tail moved beyond version 7 while `truncated` still said 5, recovery would skip 7 in this lane and replay 6
-/// of another over what it left.
+/// Why 5 comes before 6, with one T for all lanes: home holds the bytes of the newest record of any lane. If a lane's
+/// tail moved beyond version 7 while `truncated` is still 5, recovery would skip 7 in this lane and replay 6 of another
+/// lane over its bytes.
 ///
-/// Recovery (redo_recovery.hpp) replays what is newer than `truncated` in the order of versions.  Afterwards
-/// `truncated` is the old bound, so that no record of the process that died counts ever again, nor one that it left
-/// torn: whatever completes it would carry a version that is too old.
+/// Recovery (redo_recovery.hpp) replays records newer than `truncated` in the order of versions. Afterwards `truncated`
+/// is the old bound, so that no record of the dead process ever counts again, not even a torn one that later bytes
+/// complete: its version would be too old.
 //
 // Freed memory.  A record may be replayed into memory that was freed since and holds a new object.  Replay in the order
 // of versions makes that harmless if a later record holds the whole new object.  If none does (1), T has to reach the
-// version of the free first: space tells that version with each reservation.
+// version of the free first: space gives that version with each reservation.
 //
 // Threads.  A lane is used by the one that acquired it.  truncate() may run in any thread at any time: it waits until
-// every commit that has drawn its version is home, which none does while it waits for room (enter() comes after).
+// every commit that has drawn its version is home. No commit draws one while it waits for room (enter() comes after).
 // `dirty` and `head_*` of a lane are guarded by its `settling`; the truncation itself by truncating_.
 #pragma once
 
@@ -83,20 +83,20 @@ class redo_log : public lane_owners {
 
   // ---- beginning ----
 
-  // After recovery, or of a pool at rest: every version that was ever used is at most `used`, everything is home.
-  // Later values of the clock become versions.
+  // Called after recovery, or for a pool at rest: every version that was ever used is at most `used`, everything is
+  // home. Later values of the clock become versions.
   void start(std::uint64_t used, clock_function clock) noexcept {
     clock_ = clock;
     offset_ = used - clock();
     bound_.store(used, std::memory_order_relaxed);
     truncated_.store(used, std::memory_order_relaxed);
   }
-  // Gives back a log run after the last record that leads to it has stopped counting.
+  // Sets the call that gives back a log run after the last record that leads to it has stopped counting.
   void on_release(std::function<void(std::uint64_t offset)> give) { give_ = std::move(give); }
-  // Called by a committer whose ring is half full: it is time to truncate().
+  // Sets the call of a committer whose ring is half full: it is time to truncate().
   void on_pressure(std::function<void()> wake) { wake_ = std::move(wake); }
 
-  // Before the lane's first transaction, by who holds it.  False: no volatile memory.
+  // Called before the lane's first transaction, by the thread that holds it. False: no volatile memory.
   [[nodiscard]] bool furnish(unsigned index) noexcept try {
     lane& l = lanes_[index];
     if (l.seen != nullptr) return true;
@@ -123,7 +123,7 @@ class redo_log : public lane_owners {
   // The largest record that goes into the ring.
   [[nodiscard]] std::uint64_t record_bytes_max() const noexcept { return ring_bytes() / 2 - line_bytes; }
 
-  // Room in the ring for a record of `bytes`; waits for a truncation if need be.
+  // Makes room in the ring for a record of `bytes`; waits for a truncation if need be.
   [[nodiscard]] status make_room(unsigned index, std::uint64_t bytes) noexcept {
     lane& l = lanes_[index];
     const std::uint64_t room = room_taken(l, bytes);
@@ -133,7 +133,7 @@ class redo_log : public lane_owners {
     return fail(errc::log_full, "a record of %lu bytes: the lane's ring has %lu", bytes, ring_bytes());
   }
 
-  // Volatile room to remember `lines` more lines, and one more log run, so that nothing can fail after the commit
+  // Makes volatile room to remember `lines` more lines, and one more log run, so that nothing can fail after the commit
   // point.
   [[nodiscard]] status expect(unsigned index, std::uint64_t lines, bool log_run) noexcept {
     lane& l = lanes_[index];
@@ -146,7 +146,7 @@ class redo_log : public lane_owners {
 
   // From here to applied() or leave_commit() a truncation waits for this lane.  Then the version may be drawn.
   void enter(unsigned index) noexcept {
-    // relaxed: who sees the version that is drawn next, as truncate() does in the clock, sees this as well.
+    // relaxed: a thread that sees the version drawn next, as truncate() does in the clock, sees this as well.
     lanes_[index].entered.store(version_of(clock_()), std::memory_order_relaxed);
   }
   void leave_commit(unsigned index) noexcept {
@@ -159,7 +159,7 @@ class redo_log : public lane_owners {
     l.entered.store(nobody, std::memory_order_release);
   }
 
-  // Where the lane's owner puts the record together for append().
+  // Memory in which the lane's owner builds the record for append().
   [[nodiscard]] record_stage& stage(unsigned index) noexcept { return lanes_[index].stage; }
   // Writes the staged record, for which there is room, and makes it durable.
   [[nodiscard]] status append(unsigned index, std::uint64_t version, layout::redo_kind kind,
@@ -184,7 +184,7 @@ class redo_log : public lane_owners {
     const bool by_mark = proof_of(how_, kind) == validation::commit_mark;
     r->proof = by_mark ? 0 : proof;
     copy_out(media_, base_ + offset, r, room);
-    // Before the fence: what is stored after it waits for it.
+    // Before the fence: stores after it would wait for it.
     l.head += room;
     l.at = l.at + room == ring_bytes() ? 0 : l.at + room;
     media_.fence(edge{"redo/E2"});
@@ -197,8 +197,8 @@ class redo_log : public lane_owners {
     return {};
   }
 
-  // The lines of the pool (offsets / line_bytes) that the record will change, before append(): what is stored after a
-  // fence stands in the way of the loads after it.
+  // Notes the lines of the pool (offsets / line_bytes) that the record will change. Called before append(): stores
+  // after its fence would delay the loads after it.
   template <class EachLine>
   [[NVM_INLINE]] void note(unsigned index, EachLine&& each_line) noexcept {
     lane& l = lanes_[index];
@@ -208,7 +208,7 @@ class redo_log : public lane_owners {
     }
     each_line([&](std::uint64_t line) { note(l, line); });
   }
-  // Everything of the record is home, in the lines that were noted; a log run it lies in.
+  // The record is completely home, in the noted lines; with the log run in which it lies.
   template <class EachLine>
   [[NVM_INLINE]] void applied(unsigned index, std::uint64_t version, std::uint64_t log_run,
                               EachLine&& each_line) noexcept {
@@ -216,7 +216,7 @@ class redo_log : public lane_owners {
     {
       const biased_lock::guard guard{l.settling, index + 1};
       if (l.noted_in != l.batch) [[unlikely]] {
-        // A truncation has come between, and may have missed lines that were dirty already.
+        // A truncation has come in between, and may have missed lines that were already dirty.
         l.noted.clear();
         l.noted_in = l.batch;
         each_line([&](std::uint64_t line) { note(l, line); });
@@ -239,20 +239,21 @@ class redo_log : public lane_owners {
 
   // ---- truncation: any thread ----
 
-  // Every record of a transaction that had drawn its version when this was called is home and stops counting.
+  // Records of all transactions that have drawn their version before this call are brought home and stop counting.
   [[gnu::noinline]] void truncate() noexcept {
     const std::lock_guard guard{truncating_};
     truncate_locked();
   }
 
-  // Space: memory is about to get a use that no replay may touch.  Nothing that was freed up to t counts afterwards.
+  // Called by space: memory is about to get a use that no replay may touch. Afterwards no record counts that is older
+  // than the free at t.
   void settle(tag, unsigned) noexcept {}
   void settle_all(tag t) noexcept {
     if (t.none() || planted(plant::no_settling)) return;
     if (truncated() < t.generation()) truncate();
   }
 
-  // Nothing is left to replay.  No transaction is open.
+  // Leaves nothing to replay. No transaction is open.
   void come_to_rest() noexcept {
     if (!ever_used()) return;
     truncate();
@@ -310,7 +311,7 @@ class redo_log : public lane_owners {
     *p = seal_word(content, word_seed(offset));
     media_.flush(p, 8);
   }
-  // What a record of `bytes` contents takes, the unused end of the ring before it included.
+  // Room that a record of `bytes` contents takes, with the unused end of the ring before it.
   [[nodiscard]] std::uint64_t room_taken(const lane& l, std::uint64_t bytes) const noexcept {
     const std::uint64_t room = round_up(bytes + sizeof(layout::redo_record), line_bytes);
     return l.at + room > ring_bytes() ? ring_bytes() - l.at + room : room;
@@ -376,7 +377,7 @@ class redo_log : public lane_owners {
     return {};
   }
 
-  // What was home of a lane before anything else was looked at.
+  // Progress of a lane, taken before anything else is read.
   struct progress {
     std::uint64_t head = 0;
     bool used = false;
@@ -406,7 +407,7 @@ class redo_log : public lane_owners {
     media_.fence(edge{"redo/E5"});
     set_word(truncated_offset(), through);
     media_.fence(edge{"redo/E6"});
-    // release: pairs with truncated(): who sees it may let replays forget what they had there.
+    // release: pairs with truncated(): a thread that sees it may use memory that older records cover.
     truncated_.store(through, std::memory_order_release);
     bool moved = false;
     for (unsigned i = 0; i < count(); ++i) {

@@ -1,8 +1,8 @@
-// Records of the redo engine: proving them, and reading what a crash or a stranger left.
+// Records of the redo engine: proving them, and reading a ring that a crash or a stranger left.
 //
 // A record proves itself by a checksum over all of it, or by a commit mark that was made durable after it (HEAPO,
 // section II-B: both exist and are compared).  Both are bound to pool, lane, place and version, so that a torn record,
-// one of the ring's last lap, or one copied from elsewhere is none.
+// one of the ring's last lap, or one copied from elsewhere does not count.
 #pragma once
 
 #include <cstddef>
@@ -35,8 +35,8 @@ enum class validation : std::uint32_t { checksum = 0, commit_mark = 1, by_record
   return checksum(contents, bytes, version);
 }
 
-// The record at `offset`, which ends by `end`; nullptr if there is none.  One of nothing but a header is a wrap record:
-// that proves itself as soon as it is stored, and a mark says nothing of its last word, which may be missing.
+// The record at `offset`, which ends by `end`; nullptr if there is none.  A record that is only a header is a wrap
+// record: it proves itself as soon as it is stored, since a mark does not cover its last word, which may be missing.
 [[nodiscard]] inline const layout::redo_record* redo_record_at(const std::byte* base, std::uint64_t offset,
                                                                std::uint64_t end, std::uint64_t key, unsigned lane,
                                                                validation how) noexcept {
@@ -56,7 +56,8 @@ struct redo_contents {
   std::uint64_t range_bytes = 0;
 };
 
-// Calls visit(offset, bytes, new bytes) for each range until it returns false; false: that, or the parts do not add up.
+// Calls visit(offset, bytes, new bytes) for each range until it returns false; false: it did, or the parts do not add
+// up.
 template <class Visit>
 [[nodiscard]] bool each_redo_range(const redo_contents& c, Visit&& visit) {
   for (std::uint64_t at = 0; at < c.range_bytes;) {
@@ -72,7 +73,7 @@ template <class Visit>
   return true;
 }
 
-// Splits what lies in [p, p + bytes) with `intent_words` intents in front; false if it is too short for them.
+// Splits the contents [p, p + bytes), with `intent_words` intents in front; false if they are too short for these.
 [[nodiscard]] inline bool split_contents(const std::byte* p, std::uint64_t bytes, std::uint64_t intent_words,
                                          redo_contents& out) noexcept {
   if (intent_words > bytes / 8) return false;

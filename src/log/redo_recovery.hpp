@@ -6,17 +6,17 @@
 ///   3. by ascending version over all lanes: S ranges, intents; F     | recover/E6  home before the records stop
 ///   counting
 ///   4. S truncated = bound; F                                        | recover/E7  none of them counts on return
-/// Repeatable: until 4 is durable the same records lead to the same stores in the same order; whatever is home already
-/// is stored over by older records first and then by the newest again.
+/// Repeatable: until 4 is durable the same records lead to the same stores in the same order; bytes that are already
+/// home are overwritten by older records first, then by the newest again.
 ///
-/// Why 2: where a process was killed, and not the machine, records and tails may be in caches only.  A record that is
-/// lost while half of it is home tears its transaction; a tail that comes back leads to where the next process has
-/// written in the middle of another record.  Also where nothing counts: `truncated` may be what is in caches only, and
-/// this process may close the pool without having written to a ring.
+/// Why 2: if a process was killed, but not the machine, records and tails may be in caches only. A record that is lost
+/// while half of it is home tears its transaction; a tail that is lost leads recovery to where the next process has
+/// written the middle of another record. It is needed even if no record counts: `truncated` may be in caches only, and
+/// this process may close the pool without a store to a ring.
 ///
-/// What ends a ring.  A record is read at the tail, then at the end of each record.  The first that does not prove
+/// What ends a ring.  A record is read at the tail, then at the end of each record.  The first one that does not prove
 /// itself, or whose version is not larger than that of the one before, ends the ring: it was never finished, or it is
-/// one of the last lap, which all have versions up to `truncated`.
+/// of the last lap, whose versions are all up to `truncated`.
 #pragma once
 
 #include <algorithm>
@@ -41,7 +41,7 @@ struct redo_report {
   std::uint64_t records = 0;    // that count
 };
 
-// What `truncated` and `bound` say; errc::corrupt if one fails its check.
+// Reads `truncated` and `bound`; errc::corrupt if one fails its check.
 [[nodiscard]] inline status read_versions(const std::byte* base, const geometry& g, std::uint64_t& truncated,
                                           std::uint64_t& bound) noexcept {
   const auto* h = reinterpret_cast<const layout::ring_head*>(base + g.log_offset);
@@ -75,11 +75,11 @@ class ring_walk {
         lane_{lane},
         how_{how} {}
 
-  // errc::corrupt: the tail is none.
+  // errc::corrupt: the tail is invalid.
   [[nodiscard]] status start() noexcept {
     const std::uint64_t word = *reinterpret_cast<const std::uint64_t*>(base_ + begin_);
     const std::uint64_t tail = word == 0 ? layout::redo_ring_at : word & checked_mask;
-    // Not 0: of the words with that content only the raw zero holds.
+    // Not 0: the only valid word with content 0 is the raw zero.
     const bool good = word_holds(word, word_seed(begin_)) && tail % line_bytes == 0 && tail < end_ - begin_;
     if (!good) {
       return fail(errc::corrupt, "lane %u at offset %lu: tail: found %016lx, which is no place in the ring", lane_,
@@ -110,16 +110,16 @@ class ring_walk {
   }
   // Place of the record that next() returned.
   [[nodiscard]] std::uint64_t offset() const noexcept { return offset_; }
-  // That record is none after all: the ring ends before it.
+  // That record does not count after all: the ring ends before it.
   void end_before(const layout::redo_record* r) noexcept {
     at_ = offset_;
     walked_ -= round_up(r->bytes, line_bytes);
   }
 
-  // After next() has found no more: a record after the end that counts, 0: there is none.  A transaction begins when
-  // the one before it in the lane is durable, so that what ends the ring here is damaged, not torn.  But for a record
-  // at the ring's start: one fence makes it durable with the wrap record before it, which may be torn.  Records above
-  // the largest version count here: it was durable before them, so that it is what is damaged.
+  // After next() has found no more: a record after the end that counts; 0: none. A transaction begins only when the one
+  // before it in the lane is durable, so the record that ends the ring is damaged, not torn. The exception is a record
+  // at the ring's start: one fence makes it durable with the wrap record before it, which may be torn. Records above
+  // the largest version count here: that version was durable before them, so it is the damaged part.
   [[nodiscard]] std::uint64_t record_behind(std::uint64_t truncated) const noexcept {
     std::uint64_t at = at_;
     const std::uint64_t ring_bytes = end_ - begin_ - layout::redo_ring_at;
@@ -169,7 +169,7 @@ class redo_reader {
         redo_contents c;
         bool whole = false;
         if (status s = contents(r, walk.offset(), c, whole); !s) return s;
-        if (!whole) {  // its run was not written to the end: it never was durable
+        if (!whole) {  // its run is not complete: it was never durable
           walk.end_before(r);
           break;
         }
@@ -204,7 +204,7 @@ class redo_reader {
   template <media M>
   void replay(M& m, std::byte* base) noexcept {
     write_back(m);
-    // A torn record has an unknown version, up to the bound.
+    // A torn record has an unknown version, at most the bound.
     if (at_rest() && report_.used == report_.truncated) return;
     for (const found& f : found_) {
       (void)each_redo_range(f.contents, [&](std::uint64_t offset, std::uint64_t bytes, const std::byte* data) {

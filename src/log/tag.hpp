@@ -1,4 +1,4 @@
-// Tag: which lane last changed an allocation word, and in which of its generations.
+// Tag of an allocation word: the lane that last changed it, and that lane's generation.
 //
 // A lane's last eight commit records are replayed by recovery, so an intent can be made again long after it was
 // applied. That is harmless only while no other lane has changed the same word since.  A lane that is about to change a
@@ -23,16 +23,16 @@ struct tag {
 };
 inline constexpr unsigned lanes_max = 4094;
 
-// What space needs of the lanes above nothing: implemented by log::lanes, and by a recording double in space's tests.
+// All that space needs of the lanes: implemented by log::lanes, and by a recording double in space's tests.
 template <class S>
 concept settler = requires(S& s, tag t, unsigned lane) {
-  // True: what may be replayed is replayed in one order over all lanes, that of generations, and besides intents it may
-  // store the contents of objects.  Then settle() does nothing.
+  // True: records are replayed in one order over all lanes, that of generations, and may store the contents of objects
+  // besides intents. Then settle() does nothing.
   { S::ordered } -> std::convertible_to<bool>;
   // Returns once no intent of t's lane up to t's generation can be replayed.  No-op when t is none or of `lane`.
   // Must not be called while holding a lock that a committing thread takes (see space.hpp, lock order).
   { s.settle(t, lane) } noexcept;
-  // The same for `lane` itself too: needed before memory that intents refer to gets another use.
+  // The same also for `lane` itself: needed before memory to which intents refer gets another use.
   { s.settle_all(t) } noexcept;
 };
 
