@@ -245,8 +245,7 @@ class redo_log : public lane_owners {
     truncate_locked();
   }
 
-  // Called by space: memory is about to get a use that no replay may touch. Afterwards no record counts that is older
-  // than the free at t.
+  // Called by space: memory is about to get a use that no replay may touch. Afterwards no record up to t counts.
   void settle(tag, unsigned) noexcept {}
   void settle_all(tag t) noexcept {
     if (t.none() || planted(plant::no_settling)) return;

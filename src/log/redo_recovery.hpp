@@ -3,8 +3,7 @@
 /// S store, F flush, | fence.  Failure atomicity: one aligned 8-byte store.
 ///   1. validate the heads of all rings, every record that counts, and every target, before the first store
 ///   2. F those records, the heads of all rings                      | recover/E8  they are there as long as they count
-///   3. by ascending version over all lanes: S ranges, intents; F     | recover/E6  home before the records stop
-///   counting
+///   3. by ascending version over all lanes: S ranges, intents; F     | recover/E6  home before these stop counting
 ///   4. S truncated = bound; F                                        | recover/E7  none of them counts on return
 /// Repeatable: until 4 is durable the same records lead to the same stores in the same order; bytes that are already
 /// home are overwritten by older records first, then by the newest again.

@@ -1,13 +1,12 @@
-// Any medium, known when the program runs: a pointer to it and one to a table of its functions.
+// Any medium, chosen at run time: a pointer to it and one to a table of its functions.
 //
-// What is compiled over `any_direct` or `any_image` is compiled once and serves every medium of that kind: those that
-// count, delay, record or sync, and the pure ones as well.  A flush or a fence costs an indirect call more; the medium
-// that is sold, direct_media, is inlined where pools are used in earnest
-// (docs/design/021).
+// Code over `any_direct` or `any_image` is compiled once and serves every medium of that kind: those that count, delay,
+// record or sync, and the pure ones as well. A flush or a fence costs one indirect call more; direct_media, the medium
+// of pools in earnest, is inlined there (docs/design/021).
 //
-// Two types and not one: whether batches are atomic decides what an engine compiles to (concept.hpp).
+// There are two types because engines compile to different code with and without atomic batches (concept.hpp).
 //
-// The medium lives as long as what refers to it.  Threads: as the medium says.  A copy refers to the same medium.
+// The medium outlives all references to it. Threads: as the medium says.  A copy refers to the same medium.
 #pragma once
 
 #include <memory>
@@ -19,7 +18,7 @@
 
 namespace nvm {
 
-// What both have.
+// The common part of both.
 class any_medium {
  public:
   void flush(const void* p, std::size_t bytes, site s = site::here()) noexcept { calls_->flush(of_, p, bytes, s); }
@@ -32,7 +31,7 @@ class any_medium {
   [[nodiscard]] lsn_t last_lsn() noexcept { return calls_->last_lsn(of_); }
   [[nodiscard]] bool is_durable(lsn_t lsn) noexcept { return calls_->is_durable(of_, lsn); }
   status durable(lsn_t lsn) noexcept { return calls_->durable(of_, lsn); }
-  // Nothing where the medium cannot be poisoned.
+  // Does nothing if the medium cannot be poisoned.
   void poison(const char* reason) noexcept { calls_->poison(of_, reason); }
 
  protected:
@@ -122,7 +121,7 @@ class any_image : public any_medium {
 };
 static_assert(media<any_image>);
 
-// The one of the two that M is a kind of.
+// The one of the two that M belongs to.
 template <media M>
 using any_of = std::conditional_t<M::atomic_batches, any_image, any_direct>;
 

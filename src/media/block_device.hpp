@@ -1,8 +1,8 @@
-// Block device: what lies under an image medium.  Writes become durable in any order, in part or not
-// at all, at the grain of a sector, until a sync that begins after them returns.
+// Block device under an image medium. Until a sync that begins after them returns, writes become durable in any order,
+// in part or not at all, by whole sectors.
 //
-// A virtual interface and no template: every call of it is a system call.  Errors are errc::io (or
-// no_space) with a message and errno; after one the caller never asks the device again.
+// A virtual interface, not a template, since every call of it is a system call.  Errors are errc::io (or no_space) with
+// a message and errno; after one the caller never asks the device again.
 #pragma once
 
 #include <utility>

@@ -1,8 +1,7 @@
 // Checkpointer: a thread that empties the log of an image medium before a commit has to wait for room.
 //
-// Works when the ring is half full, and every interval: so an asynchronous commit becomes durable after
-// about that time without a waiter, and an idle pool has an empty log.  Ends by itself when the medium
-// is poisoned.
+// Works when the ring is half full, and once in each interval: so an asynchronous commit without a waiter becomes
+// durable after about that time, and an idle pool has an empty log.  Ends by itself when the medium is poisoned.
 #pragma once
 
 #include <thread>

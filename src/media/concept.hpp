@@ -1,11 +1,11 @@
-// What a medium promises.  Everything above is written against the concept `media` and never asks which
-// medium it is on.
+// Promises of a medium. All higher layers are written against the concept `media` and never ask which medium they are
+// on.
 //
-// Order and durability are two things.  flush() + fence() order what one thread wrote: nothing that the thread writes
-// after the fence survives a crash that loses what it flushed before.  durable(lsn) waits until a prefix of that order
-// is on the device.  On direct media a fence also makes durable, and durable() returns at once.  On an image medium
-// (ssd) flush() captures the bytes into one log with one sequence of LSNs, a fence costs nothing because recovery is a
-// prefix of that sequence, and durable() waits for the group's sync.
+// Order and durability are two things.  flush() + fence() order the stores of one thread: if a crash loses bytes that
+// the thread flushed before a fence, it loses all of the thread's stores after the fence.  durable(lsn) waits until a
+// prefix of that order is on the device.  On direct media a fence also makes durable, and durable() returns at once.
+// On an image medium (ssd) flush() captures the bytes into one log with one sequence of LSNs, a fence costs nothing
+// because recovery is a prefix of that sequence, and durable() waits for the group's sync.
 //
 // Unit of failure atomicity: an aligned 8-byte store on direct media, a log record on an image medium.  A medium with
 // atomic_batches can make any number of captured ranges durable all or nothing; an engine on it needs no durable undo.
@@ -20,7 +20,7 @@
 
 namespace nvm {
 
-// Sequence number of the order in which captures become durable; 0 on direct media: durable already.
+// Sequence number of the order in which captures become durable; 0 on direct media: already durable.
 using lsn_t = std::uint64_t;
 
 // Reason of a fence or a sync: looked up, counted and removed by tests.  "protocol/E<n>", unique in the sources.
@@ -45,18 +45,18 @@ concept media = requires(M& m, typename M::batch& b, const void* p, std::size_t 
   // Direct: begins write-back of each line in [p, p + bytes); orders nothing by itself.  Image: captures the bytes as
   // they are now and takes their LSN in one step, so that an older capture never overwrites a newer one.
   { m.flush(p, bytes) } noexcept;
-  // Everything this thread flushed is ordered before everything it stores or flushes afterwards.
+  // Orders everything that this thread has flushed before everything that it stores or flushes later.
   { m.fence(e) } noexcept;
   // LSN of the calling thread's latest capture or batch.
   { m.last_lsn() } noexcept -> std::same_as<lsn_t>;
   // Waits until everything up to `lsn` is on the device; errc::io for ever after a failed write or sync.
   { m.durable(lsn) } noexcept -> std::same_as<status>;
 
-  // A batch (atomic_batches only; an empty type elsewhere): ranges added are captured at add() and nobody else may be
-  // writing them; publish(batch, f, e) calls f() inside the order's critical section, where f makes its stores to words
-  // that other threads share and adds those, then seals the batch as one record.  Returns its LSN, not yet durable.
-  // errc::log_full if it can never fit; nothing is appended then and f is not called.  Room is found before f
-  // runs: what f adds beyond a small allowance is announced by expect(ranges, bytes) before.
+  // A batch (atomic_batches only; an empty type elsewhere): add() captures a range, which no other thread may be
+  // writing. publish(batch, f, e) calls f() inside the order's critical section, where f makes its stores to words that
+  // other threads share and adds those, then seals the batch as one record.  Returns its LSN, not yet durable.
+  // errc::log_full if it can never fit; then nothing is appended and f is not called. Room is found before f runs:
+  // additions of f beyond a small allowance are announced before by expect(ranges, bytes).
   { b.add(p, bytes) } noexcept;
   { b.clear() } noexcept;
 };
@@ -68,7 +68,7 @@ struct no_batch {
   void clear() noexcept {}
 };
 
-// Copies to durable memory and begins its write-back: flush() of what was copied, cheaper where the medium can write
+// Copies to durable memory and begins the write-back of the copy, like flush(), but cheaper if the medium can write
 // past the caches.  For logs: the bytes are not read again soon.
 template <media M>
 inline void copy_out(M& m, void* to, const void* from, std::size_t bytes, site s = site::here()) noexcept {
@@ -80,8 +80,8 @@ inline void copy_out(M& m, void* to, const void* from, std::size_t bytes, site s
   }
 }
 
-// fence() of a thread whose next access to durable memory is a locked read-modify-write: where that drains, nothing has
-// to be done here.
+// fence() of a thread whose next access to durable memory is a locked read-modify-write: if that drains, this does
+// nothing.
 template <media M>
 inline void fence_by_rmw(M& m, edge e) noexcept {
   if constexpr (requires { m.fence_by_rmw(e); }) {
@@ -90,8 +90,8 @@ inline void fence_by_rmw(M& m, edge e) noexcept {
     m.fence(e);
   }
 }
-// Whatever a thread has stored survives every crash that the medium promises to survive, in the order of the stores,
-// without flush or fence: a killed process, caches that the platform flushes.
+// True: all stores survive every crash that the medium promises to survive, in their order, without flush or fence: the
+// crash is a killed process, or the platform flushes the caches.
 template <media M>
 [[nodiscard]] inline bool stores_survive(const M& m) noexcept {
   if constexpr (requires { m.stores_survive(); }) {
@@ -101,7 +101,7 @@ template <media M>
   }
 }
 
-// Whether everything up to `lsn` is on the device, without waiting.  Where it is, it stays so when the medium fails.
+// Whether everything up to `lsn` is on the device, without waiting. A true answer stays true when the medium fails.
 template <media M>
 [[nodiscard]] inline bool is_durable(M& m, lsn_t lsn) noexcept {
   if constexpr (requires { m.is_durable(lsn); }) {
@@ -111,15 +111,14 @@ template <media M>
   }
 }
 
-// What has become of bytes that were to go straight to their place.
+// Outcome of a request to write bytes straight to their place.
 struct straight_outcome {
   bool written = false;   // false: not here or not now; they go by flush()
   std::uint64_t sum = 0;  // for the batch: add_straight()
 };
-// Writes [p, p + bytes), whole sectors of which the caller knows that nothing leads to them, to their place on the
-// device at once and not to the log.  They are durable with the batch that has them.  Nothing that was ordered up to
-// `free_since` or later leads there; what was before may.  Nobody else stores there until that batch is published.
-// errc::io.
+// Writes [p, p + bytes) at once to its place on the device instead of the log: whole sectors to which, as the caller
+// knows, nothing leads. They are durable with the batch that has them. State ordered at `free_since` or later does not
+// lead there; older state may. No other thread stores there until that batch is published. errc::io.
 template <media M>
 [[nodiscard]] inline result<straight_outcome> write_straight(M& m, const void* p, std::size_t bytes,
                                                              lsn_t free_since) noexcept {

@@ -6,7 +6,7 @@
 //   auto  caches are flushed by the platform: fence only.
 //
 // One type for the three: the instruction is data, chosen when the pool is opened, and the branch on
-// it lies outside the loop over lines.  No state besides it: any thread may use one object.
+// it lies outside the loop over lines.  There is no other state: any thread may use one object.
 #pragma once
 
 #include <cstring>
@@ -42,7 +42,7 @@ class direct_media {
       return;
     }
     isa::copy_nontemporal(to, from, bytes);
-    // The edges that are no whole lines went through the cache.
+    // The partial lines at both ends went through the cache.
     const auto begin = reinterpret_cast<std::uintptr_t>(to);
     if (begin % line_bytes != 0) isa::write_back_lines(to, 1, with_);
     if ((begin + bytes) % line_bytes != 0) isa::write_back_lines(static_cast<std::byte*>(to) + bytes - 1, 1, with_);

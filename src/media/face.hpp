@@ -1,4 +1,4 @@
-// Who keeps pages of an image elsewhere while nobody uses them (src/tier), as a medium calls it.
+// The keeper of an image's cold pages (src/tier), as a medium calls it.
 #pragma once
 
 #include <cstddef>
@@ -11,9 +11,9 @@ class image_media;
 
 struct image_guest {
   void* context = nullptr;
-  // The medium that knows which pages the file has, before its first record; nullptr: it is gone.
+  // Gives it the medium that knows which pages the file has, before its first record; nullptr: the medium is closed.
   void (*meet)(void* context, image_media* medium) noexcept = nullptr;
-  // Bytes stay in memory from one call to the other: a system call reads them there.
+  // Keeps bytes in memory from one call to the other: a system call reads them there.
   status (*hold)(void* context, const void* p, std::size_t bytes) noexcept = nullptr;
   void (*let_go)(void* context, const void* p, std::size_t bytes) noexcept = nullptr;
 };

@@ -1,9 +1,9 @@
 // Home writer: brings logged bytes to their places in the file, each touched sector once.
 //
-// Entries are staged in order into copies of the file's pages, so that a later one overwrites an
-// earlier one in memory; what was touched is then written in order of offset, in whole sectors, since a
-// device tears nothing smaller.  The rest of a sector comes from the file, never from an image, which
-// may hold bytes of no record.  Memory is bounded: a full stage is written out and staging
+// Entries are staged in order into copies of the file's pages, so that a later one overwrites an earlier one in memory;
+// touched sectors are then written in order of offset and as a whole, since a device does not tear a sector.  The rest
+// of a sector comes from the file, never from an image, which may hold bytes of no record.  Memory is bounded: a full
+// stage is written out and staging
 // goes on, still in order.
 //
 // Crash: any subset of the sectors may have been written.  The log is intact until the caller has
@@ -26,11 +26,11 @@ class home_writer {
   static result<std::unique_ptr<home_writer>> make(block_device& device,
                                                    std::size_t pages_max = pages_max_default) noexcept;
 
-  // Before the first put() of a run: asks how large the file is now.
+  // Called before the first put() of a run: asks for the file's present size.
   status begin() noexcept;
   // errc::corrupt for a range outside the file, errc::io as the device says.
   status put(std::uint64_t offset, const std::byte* data, std::size_t bytes) noexcept;
-  // Writes out what is staged.  Does not sync.
+  // Writes the staged sectors out. Does not sync.
   status finish(site s = site::here()) noexcept;
 
   // Bytes that the run has written so far.

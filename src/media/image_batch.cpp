@@ -42,8 +42,8 @@ void capture(std::byte* to, const void* from, std::size_t bytes) noexcept {
     const std::size_t in_line = line_bytes - reinterpret_cast<std::uintptr_t>(in) % line_bytes;
     const std::size_t count = std::min(bytes, in_line);
     read_piece(to, in, count);
-    // One word is whole by itself.  More are read until two passes agree, or a flag could be captured
-    // without the bytes that its thread stored before it in the same line.
+    // One word is whole by itself. Several are read until two passes agree: otherwise a flag could be captured without
+    // bytes that its thread stored before it in the same line.
     while (!(count <= 8 && aligned(in)) && !read_piece(to, in, count)) {
       // acquire: the second pass may not be read before the first.
       __atomic_thread_fence(__ATOMIC_ACQUIRE);

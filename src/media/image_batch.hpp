@@ -14,7 +14,7 @@ void capture(std::byte* to, const void* from, std::size_t bytes) noexcept;
 
 class image_batch {
  public:
-  // What the stores inside publish() may add without an announcement.
+  // Bytes that the stores inside publish() may add without an announcement.
   static constexpr std::size_t allowance_bytes = 1024;
 
   image_batch() noexcept = default;
@@ -22,12 +22,12 @@ class image_batch {
   image_batch& operator=(const image_batch&) = delete;
   ~image_batch() { std::free(bytes_); }
 
-  // Captures the range now.  Short of memory, the batch can no longer be published (errc::no_memory).
+  // Captures the range now. Without memory for it the batch cannot be published any more (errc::no_memory).
   void add(const void* p, std::size_t bytes, site = site::here()) noexcept;
-  // What write_straight() has brought to its place, with the sum that it returned.
+  // Adds a range that write_straight() has brought to its place, with the sum that it returned.
   void add_straight(const void* p, std::size_t bytes, std::uint64_t sum) noexcept;
-  // Announces what the stores inside publish() will add at most, so that room for it is found before
-  // they run.  Adds up; needed beyond the allowance only.
+  // Announces the most that the stores inside publish() will add, so that room for it is found before they run. Calls
+  // add up; needed only beyond the allowance.
   void expect(std::size_t ranges, std::size_t bytes) noexcept {
     expected_ += ranges * (sizeof(layout::ring_entry) + 8) + bytes;
   }
@@ -40,7 +40,7 @@ class image_batch {
   [[nodiscard]] bool empty() const noexcept { return count_ == 0; }
   // Size of the record so far.
   [[nodiscard]] std::uint64_t record_bytes() const noexcept { return round_up(used_, layout::ring_unit); }
-  // The same with the ranges that publish() is still to add.
+  // The same with the ranges that publish() will still add.
   [[nodiscard]] std::uint64_t record_bytes_max() const noexcept {
     return round_up(used_ + (expected_ > allowance_bytes ? expected_ : allowance_bytes), layout::ring_unit);
   }

@@ -240,15 +240,15 @@ status image_media::sync_appended() noexcept {
 status image_media::sync_to(lock& held, lsn_t lsn) noexcept {
   while (durable_lsn() < lsn) {
     if (syncing_) {
-      synced_.wait(held);  // after a failure too: once somebody is refused, no LSN becomes durable any more
+      synced_.wait(held);  // after a failure, too: once a call is refused, no LSN becomes durable any more
     } else if (poisoned()) {
       break;
     } else {
       lead(held);
     }
   }
-  // Closed by the thread that ends the process: everything that was ever appended is durable.  After a failure that
-  // is not enough: an operation that appended nothing because of it would be told that it is durable.
+  // Closed by the thread that ends the process: all records are durable. After a failure that is not enough, since an
+  // operation whose append failed would be reported durable.
   if (poisoned() && !(closed_ && durable_lsn() >= lsn)) return refuse();
   return {};
 }
@@ -293,7 +293,7 @@ status image_media::first_write() noexcept {
   return settings_.before_first_write != nullptr ? settings_.before_first_write(settings_.context) : status{};
 }
 
-// Steps 3 and 4 of replay.hpp, by this thread or by the one that is at it.  Nothing else was written yet.
+// Steps 3 and 4 of replay.hpp, by this thread or by one that has begun them. No other write was made yet.
 status image_media::finish_replay(lock& held) noexcept {
   while (!poisoned() && replay_left_) {
     if (checkpointing_) {
@@ -441,7 +441,7 @@ status image_media::close() noexcept {
   freed_.wait(held, [this] { return !checkpointing_; });
   if (poisoned()) return refuse();
   NVM_ASSERT(checkpoint_ == tail_);  // nothing is appended to a medium that is being closed
-  // It needs no sync: until it is on the device the other copy is, which says the same.
+  // It needs no sync: until it is on the device, the other copy is there, which says the same.
   status moved = lap_begun_ ? may_write() : status{};
   if (moved && lap_begun_) moved = move_header(checkpoint_);
   if (moved) {
@@ -472,7 +472,7 @@ void image_media::poison_locked() noexcept {
 
 void image_media::poison(const char* reason) noexcept {
   const lock held{order_};
-  // The caller's failure stays what it is.
+  // Keeps the caller's failure.
   char kept[256];
   std::snprintf(kept, sizeof kept, "%s", last_message());
   fail(errc::io, "%s", reason);
@@ -497,7 +497,7 @@ void image_media::await_work(std::chrono::milliseconds interval, const std::atom
     return stop.load(std::memory_order_relaxed) || poisoned() || (replay_left_ && !checkpointing_) ||
            tail_ - checkpoint_ > ring_bytes_ / 2 || wanted_home_.load(std::memory_order_relaxed);
   });
-  wanted_home_.store(false, std::memory_order_relaxed);  // what is done next is what was wanted
+  wanted_home_.store(false, std::memory_order_relaxed);  // the next step does what was wanted
 }
 
 void image_media::wake() noexcept {

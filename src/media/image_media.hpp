@@ -27,11 +27,10 @@
 //                                                      | image/E2  home before the log lets go
 //   4. W other header, checkpoint after them           | image/E3  only now the ring's space is reused
 //
-// Group commit: durable() makes one thread the leader, which does step 2 for everybody; others wait and
-// append meanwhile.  Back-pressure: an append that finds no room syncs and checkpoints, or waits for
-// the thread that does; later appends queue after it, so that small records do not starve a large one.
-// A failed write or sync poisons the medium for ever: the kernel may have dropped the pages, and a
-// later sync that succeeds proves nothing.
+// Group commit: durable() makes one thread the leader, which does step 2 for all; others wait and append meanwhile.
+// Back-pressure: an append that finds no room syncs and checkpoints, or waits for the thread that does; later appends
+// queue after it, so that small records do not starve a large one.  A failed write or sync poisons the medium for ever:
+// the kernel may have dropped the pages, so that a later successful sync proves nothing.
 //
 // Threads: every call from any thread.  Locks: order_ is a leaf (publish() runs the caller's stores
 // under it: they take no lock and touch no medium).  No lock is held during I/O: syncing_ and
@@ -57,20 +56,20 @@ struct image_settings {
   std::uint64_t bytes = 0;    // up to the capacity: the file may still have to grow to it
   ring_identity ring;
   std::size_t checkpoint_pages = home_writer::pages_max_default;  // staged at most before some are written home
-  // Once, before the first write to the device, which is synced before any record can become durable: for what has to
-  // be on the device before changes are.  Called by whichever thread comes to write, under no lock.
+  // Called once, before the first write to the device, which is synced before any record can become durable: for bytes
+  // that have to be on the device before changes. The first thread that writes calls it, under no lock.
   status (*before_first_write)(void* context) noexcept = nullptr;
-  // Before each write of the log and each checkpoint: a failure is one of the write.  What was captured after pages of
-  // the image were lost must not reach the device.
+  // Called before each write of the log and each checkpoint; its failure counts as one of the write. Captures from
+  // after the loss of pages of the image must not reach the device.
   status (*may_write)(void* context) noexcept = nullptr;
-  // Whether records may have straight entries, as far as the pool's format goes; nullptr: they may.
+  // Whether the pool's format lets records have straight entries; nullptr: it does.
   bool (*may_go_straight)(void* context) noexcept = nullptr;
   void* context = nullptr;        // of all
   const char* name = "the pool";  // in messages
-  // Ranges from so many bytes on go straight to their place, where they may; 0: none.
+  // Ranges of at least so many bytes go straight to their place if allowed; 0: none.
   std::uint64_t straight_from = 64 * 1024;
-  // The same device for syncs of the log, nullptr: the one that it is opened on.  Where a device tells of a failed
-  // write-back to one call of sync() only, that of a checkpoint must not take it from a commit's.
+  // The same device for syncs of the log; nullptr: the one that it is opened on. A device may report a failed
+  // write-back to only one call of sync(), and a checkpoint's sync must not take that report from a commit's.
   block_device* log_syncs = nullptr;
   image_guest guest;
 };
@@ -102,7 +101,7 @@ class image_media {
   // anything else is written.
   [[nodiscard]] static result<std::unique_ptr<image_media>> open(block_device& device, const image_settings& settings,
                                                                  log_run run) noexcept;
-  // What is not durable is lost, as in a crash; close() comes first to leave an empty log.
+  // Changes that are not durable are lost, as in a crash; close() before leaves an empty log.
   ~image_media();
   image_media(const image_media&) = delete;
   image_media& operator=(const image_media&) = delete;
@@ -114,10 +113,10 @@ class image_media {
   // Exact after this thread's own captures; otherwise (none yet, or it used many pools) the newest of
   // all threads, which is safe to wait for.
   [[nodiscard]] lsn_t last_lsn() noexcept;
-  // errc::invalid for an LSN not yet given out.  errc::io: the medium has failed, and no LSN becomes durable any more
-  // that is_durable() denies now.
+  // errc::invalid for an LSN not yet given out.  errc::io: the medium has failed, and an LSN for which is_durable() is
+  // false now never becomes durable.
   status durable(lsn_t lsn) noexcept;
-  // Whatever is up to here is durable: lets a server acknowledge without blocking a worker.
+  // Everything up to this LSN is durable: lets a server acknowledge without blocking a worker.
   [[nodiscard]] lsn_t durable_lsn() const noexcept { return durable_.load(std::memory_order_acquire); }
   [[nodiscard]] bool is_durable(lsn_t lsn) const noexcept { return durable_lsn() >= lsn; }
 
@@ -142,7 +141,7 @@ class image_media {
   // Brings all durable records home, those of the last process first, and frees their log; returns at once if there are
   // none.  Joins a step that is under way.
   status checkpoint_step() noexcept;
-  // Everything appended so far becomes durable and goes home; the ring is empty unless others append.
+  // Makes everything appended so far durable and brings it home; the ring is empty unless others append.
   status quiesce() noexcept;
   // quiesce(), then both headers name the empty log's LSN: the next process need not look at the ring.
   // No thread may append meanwhile; every call after it is refused.
@@ -151,10 +150,10 @@ class image_media {
   // the image's private pages.  They show the file again, which has the same bytes.
   status drop_clean() noexcept;
 
-  // Whether the file has all that any record has in the range, where there is a guest; false where that is not known.
-  // By any thread, without a lock: also while a thread that has the order's lock waits for it.
+  // Whether the file has the bytes of all records in the range, if there is a guest; false: unknown. For any thread,
+  // without a lock, since a thread that holds the order's lock may wait for it.
   [[nodiscard]] bool is_home(std::uint64_t offset, std::uint64_t bytes) const noexcept;
-  // The checkpointer soon makes more of it true.  Likewise.
+  // Lets the checkpointer soon bring more home. Likewise without a lock.
   void bring_home_soon() noexcept;
 
   // Refuses everything from here on, as after a failed sync.
@@ -162,8 +161,8 @@ class image_media {
   [[nodiscard]] bool poisoned() const noexcept { return poisoned_.load(std::memory_order_acquire); }
   [[nodiscard]] image_statistics statistics() const noexcept;
 
-  // For the checkpointer: returns when there is something to bring home that does not wait for more (the ring is half
-  // full, or the last process left something), after `interval`, or woken with *stop set.
+  // For the checkpointer: returns when records should be brought home at once (the ring is half full, or the last
+  // process left some), after `interval`, or woken with *stop set.
   void await_work(std::chrono::milliseconds interval, const std::atomic<bool>& stop) noexcept;
   void wake() noexcept;
 
@@ -214,15 +213,15 @@ class image_media {
   lsn_t tail_;                  // next append
   std::atomic<lsn_t> durable_;  // written under order_; a sector's start, as is checkpoint_
   lsn_t checkpoint_;            // durable in a header; tail_ <= checkpoint_ + ring_bytes_
-  // Straight entries.  Records up to proved_ count on the device whatever their bytes become; told_ is what will be
-  // proved when the newest record is durable.
+  // Straight entries.  Records up to proved_ count on the device even if their bytes change; told_ is proved_ once the
+  // newest record is durable.
   lsn_t told_;
   lsn_t proved_;
   lsn_t last_straight_ = 0;                 // end of the newest record that has one
-  std::unique_ptr<touched_pages> touched_;  // nullptr: nobody has asked yet
-  lsn_t touched_from_ = 0;                  // by records from here on
+  std::unique_ptr<touched_pages> touched_;  // nullptr: not needed so far
+  lsn_t touched_from_ = 0;                  // by records from this LSN on
   log_run left_;                            // by the last process; of the thread that set checkpointing_
-  bool replay_left_;                        // that is not home yet
+  bool replay_left_;                        // left_ is not home yet
   bool first_write_done_ = false;           // of the one thread that writes first
   bool syncing_ = false;
   bool checkpointing_ = false;

@@ -2,9 +2,9 @@
 //
 // A batch is what one thread flushed between two fences.  The fence that ends it takes
 //   max(fence_ns, bytes / bandwidth) + lines * writeback_ns
-// more, spun on the time-stamp counter (LSNVMM, section 5.1; log-free, section 6.1; Breeze, section
-// V-A).  A fence with nothing to wait for costs nothing extra.  As with the real instruction a fence
-// waits for all write-backs of its thread, whichever medium they went to: the account is the thread's.
+// more, spun on the time-stamp counter (LSNVMM, section 5.1; log-free, section 6.1; Breeze, section V-A). A fence with
+// nothing to wait for has no delay.  As with the real instruction a fence waits for all write-backs of its thread,
+// whichever medium they went to: the account is the thread's.
 #pragma once
 
 #include <optional>
@@ -30,7 +30,7 @@ struct latency_settings {
 // "lsnvmm", "log-free", "breeze" (measures DRAM at the call), "off"; nothing for another name.
 [[nodiscard]] std::optional<latency_settings> latency_preset(std::string_view name) noexcept;
 
-// What the calling thread's open batch has cost so far.
+// Cost of the calling thread's open batch so far.
 struct latency_account {
   std::uint64_t lines = 0;
   double transfer_ns = 0;   // bytes / bandwidth
@@ -38,7 +38,7 @@ struct latency_account {
 };
 inline constinit thread_local latency_account this_thread_latency;
 
-// Delay of the batch, in ns; nothing flushed, nothing to wait for.
+// Delay of the batch, in ns; 0 if nothing was flushed.
 [[nodiscard]] constexpr double batch_delay_ns(const latency_account& a, const latency_settings& s) noexcept {
   if (a.lines == 0) return 0;
   const double latency = s.fence_ns;

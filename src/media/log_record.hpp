@@ -1,4 +1,4 @@
-// Records of the log ring: how one is sealed, and what is believed of one that was read.
+// Records of the log ring: how they are sealed, and how records that were read are checked.
 #pragma once
 
 #include <span>
@@ -15,15 +15,15 @@ enum class record_kind : std::uint8_t { invalid, data, pad };
 void seal_record(std::byte* record, lsn_t lsn, lsn_t durable, std::uint64_t bytes, std::uint32_t count,
                  const std::uint8_t (&uuid)[16]) noexcept;
 
-// Bytes that the record claims whose header is read at `lsn`, checked against what the ring can hold
-// there; 0 if the header cannot be one of `lsn`.
+// Bytes that the record with this header at `lsn` claims, checked against the room of the ring there; 0 if the header
+// cannot be one of `lsn`.
 [[nodiscard]] std::uint64_t claimed_bytes(const layout::ring_record& header, lsn_t lsn,
                                           const layout::ring_place& place) noexcept;
 // `record` holds all claimed bytes.
 [[nodiscard]] record_kind check_record(std::span<const std::byte> record, lsn_t lsn,
                                        const std::uint8_t (&uuid)[16]) noexcept;
 
-// What is done with straight entries where their bytes are not looked at.
+// For straight entries whose bytes are not read.
 struct no_straight {
   status operator()(std::uint64_t, std::uint64_t, const layout::straight_rest&) const noexcept { return {}; }
 };

@@ -1,10 +1,10 @@
-// A block device in memory that forgets: tells a sink of writes and syncs, builds what a power cut may
-// leave, and fails when told to.
+// A block device in memory that forgets: it reports writes and syncs to a sink, builds states that a power cut may
+// leave, and fails on demand.
 //
 // Between syncs each sector keeps every version it was given; after a crash it holds one of them, or
-// the one before, independently of the others.  After a failed sync the unsynced versions can never
-// become durable, even if later syncs succeed, though reads still return them: what Linux does to the page
-// cache.  For tests and for the explorer.  Any thread may call.
+// the one before, independently of the others.  After a failed sync the unsynced versions can never become durable,
+// even if later syncs succeed, though reads still return them: as with Linux's page cache.  For tests and for the
+// explorer.  Any thread may call.
 #pragma once
 
 #include <algorithm>
@@ -33,7 +33,7 @@ class memory_device final : public block_device {
   explicit memory_device(std::size_t bytes) : now_(bytes), durable_(bytes) {}
   // What a crash left.
   explicit memory_device(std::vector<std::byte> content) : now_{content}, durable_{std::move(content)} {}
-  // What a process finds whose predecessor on the device was killed: all that was written, synced or not.
+  // The device as a process finds it after a killed predecessor: all writes, synced or not.
   struct after_kill {
     const memory_device& device;
   };

@@ -26,9 +26,9 @@ struct edge_count {
 struct meter_totals {
   std::uint64_t flushes = 0;  // calls
   std::uint64_t lines = 0;    // written back
-  std::uint64_t bytes = 0;    // asked to be written back: what really changes at most
+  std::uint64_t bytes = 0;    // asked to be written back: at least all that really change
   std::uint64_t fences = 0;
-  std::uint64_t rmw_fences = 0;  // done by a locked instruction that was to come anyway
+  std::uint64_t rmw_fences = 0;  // replaced by a locked instruction that follows anyway
   std::uint64_t publishes = 0;
   std::uint64_t durable_waits = 0;  // calls of durable() with an LSN
 };

@@ -1,6 +1,5 @@
-// Order only, decided at compile time: nothing is written back, a fence stops the compiler.  The null
-// medium under the recorder (which draws its own conclusions from what passes) and under tests that are
-// about logic.
+// Order only, decided at compile time: nothing is written back, a fence stops the compiler.  The null medium under the
+// recorder (which judges by the calls that pass) and under tests of logic.
 #pragma once
 
 #include "media/concept.hpp"

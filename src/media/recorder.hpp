@@ -1,7 +1,6 @@
-// Recorder: tells a sink of every flush, fence, batch and wait that passes, with the place in the
-// sources.  The explorer implements the sink and puts stores, which it learns from the compiler's
-// recording pass, between them.  On an image medium the device has a sink of its own for the writes
-// and syncs that follow (memory_device).
+// Recorder: reports every flush, fence, batch and wait that passes to a sink, with the place in the sources. The
+// explorer implements the sink and inserts stores, which it learns from the compiler's recording pass.  On an image
+// medium the device has a sink of its own for the writes and syncs that follow (memory_device).
 //
 // The sink is called before the inner medium acts, except publish, which is reported with its outcome.
 // Calls may come from several threads.
@@ -28,7 +27,7 @@ class record_sink {
   virtual void fence(edge e) noexcept = 0;
   // A batch was sealed as the record that ends at `lsn`; or refused (code), and nothing happened.
   virtual void publish(std::span<const recorded_range> ranges, edge e, lsn_t lsn, errc code) noexcept = 0;
-  // The thread is about to wait for `lsn`, and has come back.
+  // The thread is about to wait for `lsn`; and the wait has ended.
   virtual void durable_begin(lsn_t lsn) noexcept = 0;
   virtual void durable_end(lsn_t lsn, errc code) noexcept = 0;
 

@@ -23,14 +23,13 @@ header_kind classify(const layout::ring_header& h, const ring_identity& ring) no
   return sane ? header_kind::valid : header_kind::damaged;
 }
 
-// The run ends at `end`.  If it ends there because the log is damaged, and not because the rest was never
-// synced, then later records say so: each knows what was durable when it was made.  They may lie
-// anywhere, also on a lap that only a lost header knew.
+// The run ends at `end`. Later records show whether the log is damaged there or the rest was never synced: each says
+// what was durable when it was made. They may lie anywhere, also on a lap that only a lost header knew.
 status refuse_lost_records(block_device& device, const ring_identity& ring, lsn_t end) noexcept {
   const layout::ring_place& place = ring.place;
   constexpr std::uint64_t window_bytes = 256 * 1024;
   std::vector<std::byte> window, record;
-  // Our own records do not overlap; a forger's may, and must not make this quadratic.
+  // Our records do not overlap; forged ones may, and must not make this quadratic.
   std::uint64_t checksummed = 0;
   try {
     for (std::uint64_t begin = 0; begin < place.ring_bytes(); begin += window_bytes) {
@@ -60,7 +59,7 @@ status refuse_lost_records(block_device& device, const ring_identity& ring, lsn_
   return {};
 }
 
-// Gives each entry of the run to visit(offset, data, bytes).
+// Calls visit(offset, data, bytes) for each entry of the run.
 template <class Visit>
 status each_entry_of(const log_run& run, const ring_identity& ring, std::uint64_t home_bytes, Visit&& visit) noexcept {
   for (std::size_t at = 0; at < run.bytes.size();) {
@@ -82,7 +81,7 @@ class straight_records {
   // May throw std::bad_alloc.
   void note(lsn_t end, std::size_t at, std::uint64_t records_before) { all_.push_back({end, at, records_before}); }
 
-  // Cuts the run before the first that does not count; `proved`: those up to there do.
+  // Cuts the run before the first record that does not count; those up to `proved` count.
   status judge(log_run& run, lsn_t proved) noexcept {
     for (const one& r : all_) {
       if (r.end <= proved || planted(plant::straight_not_read)) continue;
@@ -116,8 +115,8 @@ class straight_records {
     std::uint64_t records_before;
   };
 
-  // Bytes that are not proved lie apart (docs/design/029): a log that claims more of them than the file has is none of
-  // ours, and is not read for ever.
+  // Bytes that are not proved lie apart (docs/design/029): a log that claims more of them than the file has is forged,
+  // and is not read any further.
   result<std::uint64_t> sum_at(std::uint64_t offset, std::uint64_t bytes) noexcept {
     read_ += bytes;
     if (read_ > home_bytes_)
@@ -354,7 +353,7 @@ result<ring_state> replay(block_device& device, const ring_identity& ring) noexc
 
 result<ring_state> replay_to_memory(block_device& device, const ring_identity& ring, std::byte* base,
                                     std::uint64_t bytes) noexcept {
-  // A private mapping may be longer than its file: beyond the end of the file nothing can be touched.
+  // A private mapping may be longer than its file: addresses beyond the end of the file must not be touched.
   const result<log_run> run = read_log(device, ring, bytes);
   if (!run) return run.error();
   apply_run(*run, ring, base);

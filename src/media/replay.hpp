@@ -1,10 +1,10 @@
-// Replay: what a log ring holds after a crash, and how it comes home.
+// Replay: reading a log ring after a crash, and bringing its records home.
 //
 //   S device write, | sync.  Failure atomicity: a sector.  Commit points of the records themselves: the
 //   log sync of image_media (image/E1).
 //   1. read both headers; the valid one with the larger sequence names the checkpoint LSN
-//   2. the longest run of valid records from there is what happened; everything in it is checked, and
-//      no record may prove that the run was longer once
+//   2. the longest run of valid records from there counts; all of it is checked, and no later record may prove that the
+//      run was once longer
 //                                                          | replay/E0  what was found survives before
 //                                                                       anybody acts on it
 //      S the other header, same checkpoint, all proved,    | replay/E3  before 3 changes bytes whose sum says
@@ -18,14 +18,14 @@
 // record of the run was made when it was durable, or the header says so.
 //
 // Opening a pool does 1, 2 and E0, and applies the run to its image in memory; 3 and 4 come later,
-// before anything else is written (image_media), and then need no E0.  E0: the last process may have been
-// killed between writing records and syncing them; they are in the run, and would be lost by a power cut.
+// before anything else is written (image_media), and then need no E0.  E0: the last process may have been killed
+// between writing records and syncing them; these records are in the run, but a power cut would lose them.
 //
-// After the run there may be records that were never synced, whole ones after a torn one.  They must
-// not come to life when the torn one is overwritten: the new lap's LSNs are none of theirs.
+// After the run there may be records that were never synced, whole ones after a torn one. They must not come to life
+// when the torn one is overwritten: so the new lap has other LSNs than they.
 //
-// Every field is hostile until checked: no read or write leaves the log area and the file, no loop is
-// longer than the ring, nothing is written before all of the run has been checked.
+// Every field is hostile until checked: no read or write leaves the log area and the file, no loop is longer than the
+// ring, and the whole run is checked before the first write.
 #pragma once
 
 #include <optional>
@@ -37,12 +37,12 @@
 
 namespace nvm {
 
-// Where a ring's log stands.
+// State of a ring's log.
 struct ring_state {
   lsn_t checkpoint = 0;        // everything before is home
-  lsn_t proved = 0;            // straight entries up to here count as they are
-  std::uint64_t sequence = 0;  // of the header that says so
-  unsigned copy = 0;           // which one that is
+  lsn_t proved = 0;            // straight entries up to here count without a check
+  std::uint64_t sequence = 0;  // of the header that was read
+  unsigned copy = 0;           // number of that header
   bool new_lap = false;        // no record with an LSN from `checkpoint` on was ever written
   bool closed = false;         // the log is empty: nothing was appended since its headers were written
   std::uint64_t records = 0;   // in the run that was found, padding not counted; for reports
@@ -59,8 +59,8 @@ struct ring_identity {
                                        std::uint64_t sequence, lsn_t checkpoint, lsn_t proved = 0,
                                        site s = site::here()) noexcept;
 
-// First LSN of a lap that no record which is in a ring of this state can belong to: records of a lap
-// lie less than a ring beyond its checkpoint.
+// First LSN of a new lap, to which no record in a ring of this state can belong: records of a lap lie less than a ring
+// beyond its checkpoint.
 [[nodiscard]] constexpr lsn_t next_lap(lsn_t end, const layout::ring_place& place) noexcept {
   return round_up(end, place.ring_bytes()) + place.ring_bytes();
 }
@@ -75,8 +75,8 @@ class ring_scanner {
   ring_scanner(block_device& device, const ring_identity& ring, lsn_t start) noexcept
       : device_{device}, ring_{ring}, start_{start}, at_{start} {}
 
-  // The next valid record; empty at the end of the run.  The bytes are good until the next call.
-  // errc::io as the device says, errc::no_memory.
+  // The next valid record; empty at the end of the run.  The bytes are valid until the next call. errc::io as the
+  // device says, errc::no_memory.
   result<std::span<const std::byte>> next() noexcept;
   // Start of the next record, end of the run after the last.
   [[nodiscard]] lsn_t position() const noexcept { return at_; }
@@ -95,12 +95,12 @@ class ring_scanner {
 // State of the ring as its headers say; errc::corrupt if neither is valid, or both claim to be newest.
 [[nodiscard]] result<ring_state> read_ring(block_device& device, const ring_identity& ring) noexcept;
 
-// What a ring held when it was opened.
+// Contents of a ring at its opening.
 struct log_run {
   ring_state state;              // of its headers; after bring_home(), of those that it wrote
   lsn_t end = 0;                 // the run is [state.checkpoint, end)
   std::vector<std::byte> bytes;  // its records, checked
-  bool counts_by_sums = false;   // some of it would not count if straight bytes were changed
+  bool counts_by_sums = false;   // parts of it would not count if straight bytes were changed
 
   [[nodiscard]] bool empty() const noexcept { return bytes.empty(); }
 };
@@ -109,10 +109,10 @@ struct log_run {
 // `home_bytes_max`.
 [[nodiscard]] result<log_run> read_log(block_device& device, const ring_identity& ring,
                                        std::uint64_t home_bytes_max = ~std::uint64_t{0}) noexcept;
-// The same with E0: from here on the run is what happened.
+// The same with E0: from here on the run is final.
 [[nodiscard]] result<log_run> open_log(block_device& device, const ring_identity& ring,
                                        std::uint64_t home_bytes_max) noexcept;
-// The run's entries, in order, to an image of the file at `base`, of home_bytes_max bytes at least.
+// Applies the run's entries, in order, to an image of the file at `base`, of at least home_bytes_max bytes.
 void apply_run(const log_run& run, const ring_identity& ring, std::byte* base) noexcept;
 // Steps 3 and 4; the run is empty afterwards.
 [[nodiscard]] status bring_home(block_device& device, const ring_identity& ring, log_run& run,
@@ -121,7 +121,7 @@ void apply_run(const log_run& run, const ring_identity& ring, std::byte* base) n
 // Steps 1 to 4 at once.
 [[nodiscard]] result<ring_state> replay(block_device& device, const ring_identity& ring) noexcept;
 
-// Steps 1 and 2, then the bytes go to [base, base + bytes) instead: a file opened for reading only.
+// Steps 1 and 2, then the bytes go to [base, base + bytes) instead: for a file that is opened for reading only.
 [[nodiscard]] result<ring_state> replay_to_memory(block_device& device, const ring_identity& ring, std::byte* base,
                                                   std::uint64_t bytes) noexcept;
 

@@ -11,9 +11,9 @@
 // Pad      a record without entries whose checksum covers its header only: fills the ring to its end,
 //          where a record would not fit in one piece, or a sector, before it is written.
 //
-// A record is valid only at exactly its LSN: the checksum is seeded with LSN and pool.  LSNs never
-// repeat: a process that opens the ring begins a lap that no earlier record can have numbers of.
-// A record tells what was durable when it was made: so a damaged log is told from a torn one.
+// A record is valid only at exactly its LSN: the checksum is seeded with LSN and pool.  LSNs never repeat: a process
+// that opens the ring begins a lap whose numbers no earlier record can have. A record says what was durable when it was
+// made, which tells a damaged log from a torn one.
 #pragma once
 
 #include <cstddef>
@@ -62,7 +62,8 @@ static_assert(sizeof(ring_entry) == 16 && std::has_unique_object_representations
 inline constexpr std::uint64_t straight_bit = std::uint64_t{1} << 63;
 struct straight_rest {
   std::uint64_t sum;
-  std::uint64_t home_lsn;  // records up to here, which may have bytes there, are home: a header that says less is lost
+  std::uint64_t home_lsn;  // records up to here, which may have bytes there, are home; a smaller checkpoint is not the
+                           // newest
 };
 static_assert(sizeof(straight_rest) == 16 && std::has_unique_object_representations_v<straight_rest>);
 inline constexpr std::uint64_t straight_entry_bytes = sizeof(ring_entry) + sizeof(straight_rest);

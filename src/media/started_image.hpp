@@ -1,5 +1,5 @@
-// An image medium with a checkpointer, whose thread starts with the first change: a pool that is opened to be looked at
-// costs none.  Without a thread the writers checkpoint themselves when the ring is full, and the next one tries again.
+// An image medium with a checkpointer, whose thread starts with the first change: a pool that is only read costs no
+// thread.  Without a thread the writers checkpoint themselves when the ring is full, and the next one tries again.
 //
 // Threads: any.
 #pragma once

@@ -1,4 +1,4 @@
-// Straight writes of an image medium (image_media.hpp): bytes that nothing leads to go to their place at once.
+// Straight writes of an image medium (image_media.hpp): bytes to which nothing leads go to their place at once.
 #include <algorithm>
 
 #include "media/image_media.hpp"
@@ -22,7 +22,7 @@ std::uint64_t sum_of(const std::byte* at, std::uint64_t bytes, std::uint64_t see
 
 }  // namespace
 
-// What the log's records in memory have touched.  False: no memory.
+// Notes the pages that the log's records in memory have touched. False: no memory.
 bool image_media::know_touched() noexcept {
   if (touched_ != nullptr) return true;
   touched_ = touched_pages::make(settings_.bytes);
@@ -44,7 +44,8 @@ bool image_media::know_touched() noexcept {
   return true;
 }
 
-// Something of this process is durable: the device was written to, and no older process's record can come back.
+// Makes a record of this process durable: then the device has been written to, and no older process's record can come
+// back.
 status image_media::have_begun(lock& held) noexcept {
   while (counts_.log_syncs == 0) {
     if (tail_ == durable_lsn()) {
@@ -56,8 +57,8 @@ status image_media::have_begun(lock& held) noexcept {
   return {};
 }
 
-// Whether [offset, offset + bytes) may be written before the record that will have it: steps A to C.  Waits for what
-// makes it so, as far as that is worth it.
+// Whether [offset, offset + bytes) may be written before the record that will have it: steps A to C. It waits for these
+// conditions as long as that pays.
 result<bool> image_media::may_go_straight(lock& held, std::uint64_t offset, std::uint64_t bytes,
                                           lsn_t free_since) noexcept {
   if (poisoned()) return refuse().error();
@@ -99,7 +100,7 @@ result<straight_outcome> image_media::write_straight(const void* p, std::size_t 
     if (!*may) return straight_outcome{};
   }
   const std::uint64_t sum = sum_of(settings_.base + offset, bytes, layout::straight_seed(settings_.ring.uuid, offset));
-  // A file system may lock the file before it looks at the bytes, and bringing them would wait for that lock.
+  // A file system may lock the file before it reads the bytes, and bringing them in would wait for that lock.
   const image_guest& guest = settings_.guest;
   if (guest.hold != nullptr && !guest.hold(guest.context, p, bytes)) return straight_outcome{};
   status written = may_write();

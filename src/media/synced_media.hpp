@@ -3,15 +3,15 @@
 //
 /// fence() of several threads.  A sync serves every thread that asked before it began.
 ///   1. number += 1
-///   2. a sync is under way: wait; else sync for all numbers so far
-///   3. until one that began after 1 has ended
+///   2. if a sync is under way, wait; otherwise sync for all numbers so far
+///   3. repeat 2 until a sync that began after 1 has ended
 //
-// Between fences the kernel writes pages at any time, in any order, in sectors, as a cache evicts lines: every protocol
-// that is right on direct media is right here.
+// Between fences the kernel writes pages at any time, in any order, in sectors, as a cache evicts lines: so every
+// protocol that is correct on direct media is correct here.
 //
 // Failure.  After a failed sync the content of the device is unknown, and the kernel takes the pages for written.
 // `on_failure` runs before any fence returns, and keeps every later store from the file, so that no store can overtake
-// one that was lost.  durable() says errc::io for ever.
+// a lost one.  durable() says errc::io for ever.
 //
 // Threads: any.
 #pragma once
@@ -38,10 +38,10 @@ class synced_media {
 
   void flush(const void*, std::size_t, site = site::here()) noexcept {}
   void fence(edge e) noexcept;
-  // Every fenced store is durable already; not 0, so that a commit asks durable() whether a sync has failed.
+  // Every fenced store is already durable; not 0, so that a commit asks durable() whether a sync has failed.
   [[nodiscard]] lsn_t last_lsn() noexcept { return 1; }
   status durable(lsn_t) noexcept;
-  // LSNs do not tell which stores a failed sync was for: after one nothing counts as durable.
+  // LSNs do not tell which stores a failed sync covered: after one nothing counts as durable.
   [[nodiscard]] bool is_durable(lsn_t) const noexcept {
     // acquire: pairs with the release in refuse(): what on_failure() did is done.
     return !failed_.load(std::memory_order_acquire);

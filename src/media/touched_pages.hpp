@@ -1,7 +1,8 @@
-// The newest record of a log for each unit of the file: what may still be replayed into it, or shown by it.
+// The newest record of a log for each unit of the file: the last one that may still be replayed there, or be proved by
+// bytes there.
 //
-// A word a unit, of memory that the system gives when it is stored to.  Threads: what notes has the caller's lock; of()
-// may be asked without.
+// A word a unit, of memory that the system gives when it is stored to.  Threads: noting is under the caller's lock;
+// of() may be called without.
 #pragma once
 
 #include <atomic>
@@ -27,7 +28,7 @@ class touched_pages {
     return made != nullptr && made->words_ != nullptr ? std::move(made) : nullptr;
   }
 
-  // By the record that ends at `lsn`, the newest of all so far.
+  // Notes the record that ends at `lsn`, the newest so far.
   void logged(std::uint64_t offset, std::uint64_t bytes, std::uint64_t lsn) noexcept { put(offset, bytes, lsn); }
   void straight(std::uint64_t offset, std::uint64_t bytes, std::uint64_t lsn) noexcept {
     put(offset, bytes, lsn | straight_mark);
@@ -35,7 +36,7 @@ class touched_pages {
   [[nodiscard]] newest of(std::uint64_t offset, std::uint64_t bytes) const noexcept {
     newest n;
     for (std::uint64_t u = offset >> shift_; u <= (offset + bytes - 1) >> shift_; ++u) {
-      // relaxed: who asks without the lock knows of a record by what it read of the record's bytes (at_home.cpp).
+      // relaxed: a caller without the lock knows of a record by the record's bytes that it has read (at_home.cpp).
       const std::uint64_t word = std::atomic_ref<std::uint64_t>{words_[u]}.load(std::memory_order_relaxed);
       std::uint64_t& of = (word & straight_mark) != 0 ? n.straight : n.logged;
       if (of < (word & ~straight_mark)) of = word & ~straight_mark;
