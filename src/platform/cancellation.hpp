@@ -1,6 +1,5 @@
-// Threads that are cancelled (pthread_cancel) go on until they have left the library: what it waits for and the calls
-// of the system that it makes are no cancellation points.  The unwinding would meet functions that are noexcept, and
-// would leave transactions and locks as they are.
+// Cancelled threads (pthread_cancel) go on until they have left the library: its waits and its calls of the system are
+// no cancellation points. Unwinding would meet noexcept functions, and would leave transactions open and locks held.
 #pragma once
 
 #include <pthread.h>
@@ -23,7 +22,7 @@ class uncancelled {
   int before_ = 0;
 };
 
-// A place where the thread has nothing to leave.
+// A place where a thread may end: it holds nothing of the library.
 inline void may_be_cancelled() { ::pthread_testcancel(); }
 
 // std::condition_variable, whose waits are no cancellation points.

@@ -64,8 +64,8 @@ int open_memory_file(const char* name) noexcept { return above_standard(::memfd_
 void occupy_standard_descriptors() noexcept {
   for (int standard = STDIN_FILENO; standard <= STDERR_FILENO; ++standard) {
     if (::fcntl(standard, F_GETFD) >= 0) continue;
-    // The lower ones are open by now, so that this is the number that the system gives.  Where there is no /dev/null
-    // nothing better can be done.
+    // The lower ones are open by now, so that this is the number that the system gives.  Without /dev/null there is no
+    // other way.
     (void)::open("/dev/null", standard == STDIN_FILENO ? O_WRONLY : O_RDONLY);
   }
 }

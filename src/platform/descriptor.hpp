@@ -1,6 +1,6 @@
 // Descriptors of ours are never 0, 1 or 2.  The system gives the lowest free number: in a program that has closed a
-// standard descriptor, as services do, a pool would get it, and every print would write into the
-// pool.  Every descriptor is therefore made here (tools/tree_rules.py, rule `descriptors`), and moved if need be.
+// standard descriptor, as services do, a pool would get its number, and every print would write into the pool.  Every
+// descriptor is therefore made here (tools/tree_rules.py, rule `descriptors`), and moved if need be.
 //
 // Results and errno are those of the system call; close-on-exec is set unless said otherwise.
 #pragma once
@@ -21,8 +21,8 @@ namespace nvm::platform {
 // Stays open over exec.
 [[nodiscard]] int open_memory_file(const char* name) noexcept;
 
-// For the main() of our programs, whose libraries open descriptors too: gives each closed standard descriptor to
-// /dev/null, opened the other way round, so that reading or writing still fails as it does where it is closed.
+// For the main() of our programs, whose libraries open descriptors, too: opens /dev/null as each closed standard
+// descriptor, in the opposite direction, so that reading or writing still fails as on a closed one.
 void occupy_standard_descriptors() noexcept;
 
 }  // namespace nvm::platform

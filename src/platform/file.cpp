@@ -70,8 +70,8 @@ errc space_or(errc otherwise) noexcept {
   return errno == ENOSPC || errno == EDQUOT || errno == EFBIG ? errc::no_space : otherwise;
 }
 
-// Beyond the limit of the process the system raises SIGXFSZ, which ends a program that does not expect it.  Here it is
-// an error like a full device.
+// Beyond the limit of the process the system raises SIGXFSZ, which ends an unprepared program. Here it is an error like
+// a full device.
 bool beyond_limit(std::uint64_t end) noexcept {
   struct ::rlimit limit{};
   return ::getrlimit(RLIMIT_FSIZE, &limit) == 0 && limit.rlim_cur != RLIM_INFINITY && end > limit.rlim_cur;
@@ -171,7 +171,7 @@ status file::write(std::uint64_t offset, const void* from, std::size_t bytes) co
   while (done < bytes) {
     const ssize_t n = uninterrupted(
         [&] { return calls().pwrite(descriptor_, in + done, bytes - done, static_cast<off_t>(offset + done)); });
-    if (n == 0) errno = EIO;  // a regular file never takes nothing; repeating could go on for ever
+    if (n == 0) errno = EIO;  // a regular file never takes 0 bytes; repeating could go on for ever
     if (n <= 0) return failed(space_or(errc::io), "write", offset + done, bytes - done);
     done += static_cast<std::size_t>(n);
   }
@@ -194,7 +194,7 @@ status file::sync_all() const noexcept {
   return errc::io;
 }
 
-// The limit does not concern bytes that the file has already.
+// The limit does not apply to bytes that the file already has.
 status file::may_reach(std::uint64_t end) const noexcept {
   if (!beyond_limit(end)) return {};
   const auto now = size();

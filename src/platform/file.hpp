@@ -1,9 +1,8 @@
 // One open file: everything a pool does to its file except mapping it.
 //
-// Reads and writes are whole or an error: interrupted and short calls are continued.  Each system call
-// goes through a table that tests replace to make the k-th call fail, be short or be interrupted.
-// Nothing here is retried after a failed sync: the kernel may have dropped the pages, and a second
-// sync that succeeds proves nothing.
+// Reads and writes are whole or an error: interrupted and short calls are continued.  Each system call goes through a
+// table that tests replace to make the k-th call fail, be short or be interrupted. A failed sync is never repeated: the
+// kernel may have dropped the pages, so that a second, successful sync proves nothing.
 #pragma once
 
 #include <fcntl.h>
@@ -53,11 +52,11 @@ struct file_facts {
   bool regular = false;
 };
 
-// What tells a file from its copies, for as long as it exists.
+// Identity that tells a file from its copies, for as long as it exists.
 struct file_identity {
   enum class how : std::uint8_t {
     unknown,   // the system does not say
-    changing,  // its file system makes numbers up: FUSE, SMB, 9P, FAT
+    changing,  // its file system invents numbers: FUSE, SMB, 9P, FAT
     certain,
   };
   how known = how::unknown;
@@ -98,28 +97,28 @@ class file {
   // stores and writes there find no full device.  Contents already there stay.
   [[nodiscard]] status allocate(std::uint64_t offset, std::uint64_t bytes) const noexcept;
   [[nodiscard]] status truncate(std::uint64_t bytes) const noexcept;
-  // The range has no space of its own any more, and reads as zeros; the file is as long as before.
+  // Gives the space of the range back: it reads as zeros, and the file keeps its length.
   [[nodiscard]] status punch(std::uint64_t offset, std::uint64_t bytes) const noexcept;
   // The first byte from `offset` on that is in no hole; the file's length if there is none.
   [[nodiscard]] result<std::uint64_t> next_data(std::uint64_t offset) const noexcept;
-  // The first byte from `offset` on, which is in no hole, that is in one.
+  // The first byte from `offset` on that is in a hole; `offset` itself is in none.
   [[nodiscard]] result<std::uint64_t> next_hole(std::uint64_t offset) const noexcept;
   [[nodiscard]] result<std::uint64_t> size() const noexcept;
   [[nodiscard]] result<file_facts> facts() const noexcept;
   [[nodiscard]] file_identity identity() const noexcept;
   [[nodiscard]] result<file_system_kind> file_system() const noexcept;
 
-  // Takes the exclusive lock on the whole file for this open file description (it goes with the
-  // descriptor, also when the process dies).  errc::busy if another has it.
+  // Takes the exclusive lock on the whole file for this open file description; it ends with the descriptor, also when
+  // the process dies. errc::busy if another has it.
   [[nodiscard]] status lock_exclusive() const noexcept;
   // The same, compatible with other shared locks; the file may be open for reading only.
   [[nodiscard]] status lock_shared() const noexcept;
-  // Gives the lock up for every descriptor of this open file description, a forked child's too.
+  // Gives the lock up for every descriptor of this open file description, also a forked child's.
   void unlock() const noexcept;
   // True if another open file description holds the exclusive lock.
   [[nodiscard]] result<bool> locked_elsewhere() const noexcept;
 
-  // Whether `path`, itself and not what it may link to, names this file.
+  // Whether `path` itself, not the target of a link there, names this file.
   [[nodiscard]] bool has_name(const char* path) const noexcept;
   // Removes the name `path` if it still names this file.
   void remove_name(const char* path) const noexcept;
@@ -129,7 +128,7 @@ class file {
 
   [[nodiscard]] int descriptor() const noexcept { return descriptor_; }
   explicit operator bool() const noexcept { return descriptor_ >= 0; }
-  // Closing cannot fail in a way that matters here: everything that must survive was synced before.
+  // A failure of the close does not matter: everything that must survive was synced before.
   void close() noexcept;
 
  private:

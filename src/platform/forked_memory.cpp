@@ -11,7 +11,7 @@
 namespace nvm::platform {
 namespace {
 
-constexpr std::size_t missed_max = 16;  // more are not told of
+constexpr std::size_t missed_max = 16;  // further ones get no message
 
 struct missed_memory {
   std::atomic<std::uintptr_t> at{0};  // 0: none

@@ -1,4 +1,4 @@
-// Who this process acts for, as file systems ask.
+// User and groups for which this process acts, as file systems ask.
 #pragma once
 
 #include <cstdint>
@@ -22,7 +22,7 @@ struct identity {
   }
 };
 
-// The effective ones, now.
+// The present effective ones.
 [[nodiscard]] result<identity> identity_of_process() noexcept;
 
 }  // namespace nvm::platform

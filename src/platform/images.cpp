@@ -13,7 +13,7 @@
 namespace nvm::platform {
 namespace {
 
-// The digits of the note that says which build an image is; empty: none of these notes does.
+// The digits of an image's build-id note; empty: none of these notes is one.
 std::string build_in(const std::byte* notes, std::size_t bytes) {
   constexpr std::size_t aligned = 4;
   const auto up = [](std::size_t n) { return (n + aligned - 1) / aligned * aligned; };
@@ -79,7 +79,7 @@ std::vector<loaded_image> loaded_images() {
   (void)::dl_iterate_phdr(
       [](dl_phdr_info* info, std::size_t, void* argument) {
         auto& into = *static_cast<collected*>(argument);
-        // The linker is no code for exceptions to pass.
+        // Exceptions must not pass through the linker.
         try {
           collect(*info, into);
         } catch (...) {

@@ -15,7 +15,7 @@ namespace {
 
 #ifdef CPU_FEATURE_PRESENT
 // glibc has asked at the start of the process.  Under a hypervisor each cpuid instruction leaves the guest: 10 us, more
-// than the whole rest of some calls that want to know.
+// than all the rest of some calls that need the answer.
 cpu_features detect() noexcept {
   cpu_features f;
   f.clflush = CPU_FEATURE_PRESENT(CLFSH);
@@ -44,8 +44,8 @@ std::uint64_t monotonic_ns() noexcept {
   return static_cast<std::uint64_t>(t.tv_sec) * 1'000'000'000 + static_cast<std::uint64_t>(t.tv_nsec);
 }
 
-// One reading of both clocks.  The tick is taken between two reads of the counter as close together
-// as they come, so that an interrupt in between cannot skew the rate.
+// One reading of both clocks.  The pair of counter reads that lie closest together is used, so that an interrupt in
+// between cannot skew the rate.
 struct reading {
   std::uint64_t ticks;
   std::uint64_t ns;

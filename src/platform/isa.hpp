@@ -63,14 +63,14 @@ inline void write_back_lines(const void* p, std::size_t bytes, write_back with) 
   }
 }
 
-// Earlier stores, write-backs and non-temporal stores of this thread are done before later stores.
+// Completes earlier stores, write-backs and non-temporal stores of this thread before later stores.
 inline void store_fence() noexcept { asm volatile("sfence" ::: "memory"); }
 
 // The compiler keeps the order of stores; the processor keeps it anyway (total store order).
 inline void compiler_fence() noexcept { asm volatile("" ::: "memory"); }
 
-// Copies whole lines past the cache, the edges that are no whole lines by ordinary stores; needs write-back of the
-// two edge lines and a store_fence() to be durable.
+// Copies whole lines past the cache, partial lines at both ends by ordinary stores; needs write-back of these two lines
+// and a store_fence() to be durable.
 void copy_nontemporal(void* to, const void* from, std::size_t bytes) noexcept;
 
 // The same for whole lines; `to` is aligned to one.  Needs a store_fence() only.
@@ -87,7 +87,7 @@ inline void stream_lines(void* to, const void* from, std::size_t bytes) noexcept
   }
 }
 
-// Time-stamp counter; not ordered with neighbouring instructions, which is what a pause needs.
+// Time-stamp counter; not ordered with neighbouring instructions, as is right for a pause.
 [[nodiscard]] inline std::uint64_t ticks() noexcept {
   std::uint32_t low = 0, high = 0;
   asm volatile("rdtsc" : "=a"(low), "=d"(high));
@@ -99,8 +99,7 @@ inline void stream_lines(void* to, const void* from, std::size_t bytes) noexcept
 
 inline void spin_hint() noexcept { asm volatile("pause" ::: "memory"); }
 
-// Keeps this thread busy for `ns` nanoseconds; by the monotonic clock where the counter is not
-// invariant.
+// Keeps this thread busy for `ns` nanoseconds; by the monotonic clock if the counter is not invariant.
 void spin_ns(std::uint64_t ns) noexcept;
 
 }  // namespace nvm::isa

@@ -29,17 +29,17 @@ namespace {
 
 // ---- who watches what ----
 
-// Handlers look without a lock.  Blocks are never freed.
+// Handlers read without a lock. Blocks are never freed.
 struct block {
   std::atomic<watched_memory*> watched[255]{};
   std::atomic<block*> next{nullptr};
 };
 constinit block first_block;
-constinit std::mutex changing;  // who starts and stops
-// Handlers that look at the moment: what they may have found is not destroyed.
+constinit std::mutex changing;  // held by threads that start and stop watching
+// Handlers that are reading at the moment: memory that they may have found is not destroyed.
 constinit std::atomic<unsigned> looking{0};
 
-// In a child no thread of the parent looks any more, and none will unlock.
+// In a child there are no threads of the parent that read or would unlock.
 status handle_fork() noexcept {
   static const status handled =
       at_fork([]() noexcept { changing.lock(); }, []() noexcept { changing.unlock(); },
@@ -58,7 +58,7 @@ status list(watched_memory* memory) noexcept {
   for (block* b = &first_block;; b = b->next.load(std::memory_order_relaxed)) {
     for (auto& w : b->watched) {
       if (w.load(std::memory_order_relaxed) != nullptr) continue;
-      // release: pairs with the acquire in find(): what it says about itself is there.
+      // release: pairs with the acquire in find(): the thread that finds it sees its fields.
       w.store(memory, std::memory_order_release);
       return {};
     }
@@ -152,7 +152,7 @@ void end_as_before(int number, const siginfo_t* info) noexcept {
   struct sigaction plain{};
   plain.sa_handler = SIG_DFL;
   (void)::sigaction(number, &plain, nullptr);
-  // The instruction is executed once more; a signal that somebody has sent is sent again.
+  // The instruction is executed once more; a signal that was sent by a process is sent again.
   if (info->si_code <= 0) (void)::raise(number);
 }
 
@@ -166,7 +166,7 @@ void pass_on(int number, siginfo_t* info, void* context) noexcept {
     return;
   }
   if (!takes_info && before->sa_handler == SIG_DFL) return end_as_before(number, info);
-  // It may jump away: what it finds blocked then is what it asked for.
+  // It may jump away: then the blocked signals are those that it asked for.
   sigset_t blocked = static_cast<ucontext_t*>(context)->uc_sigmask;
   for (int s = 1; s < NSIG; ++s) {
     if (sigismember(&before->sa_mask, s) == 1) sigaddset(&blocked, s);
@@ -234,7 +234,7 @@ struct lost_page_handler {
     if (!served) pass_on(number, info, context);
   }
 
-  // With `changing` held.  Whoever is there now stays the one that is asked for what is not ours.
+  // With `changing` held. The present handler still gets signals that are not ours.
   static status install() noexcept {
     struct sigaction ours{};
     ours.sa_sigaction = on_bus;
@@ -247,7 +247,7 @@ struct lost_page_handler {
     if (same_handler(now, ours)) return {};
     const struct sigaction* const known = former.load(std::memory_order_relaxed);
     const bool plain = (now.sa_flags & SA_SIGINFO) == 0 && (now.sa_handler == SIG_DFL || now.sa_handler == SIG_IGN);
-    // One that has come after ours may pass on to ours: installed before it we would go round.
+    // A handler that was installed after ours may pass signals on to ours: if ours went before it, they would go round.
     if (known != nullptr && !plain && !same_handler(now, *known)) return {};
     if (known == nullptr || !same_handler(now, *known)) {
       if (formers_used == std::size(formers)) return {};
@@ -303,7 +303,7 @@ void end_struck(unsigned char before) noexcept {
 
 status watched_memory::start(const place& where) noexcept {
   NVM_ASSERT(where_.base == nullptr && where.base != nullptr);
-  (void)page_bytes();  // which a handler may not ask for the first time
+  (void)page_bytes();  // asked here first, since a handler may not
   if (status s = handle_fork(); !s) return s;
   const std::lock_guard guard{changing};
   if (status s = lost_page_handler::install(); !s) return s;
@@ -319,7 +319,7 @@ void watched_memory::stop() noexcept {
   if (where_.base == nullptr) return;
   const std::lock_guard guard{changing};
   unlist(this);
-  // acquire: pairs with the release of handlers: what they did to it is done.
+  // acquire: pairs with the release of handlers: their changes of it are complete.
   while (looking.load(std::memory_order_seq_cst) != 0) ::sched_yield();
   if (lost()) calls::failures.fetch_sub(1, std::memory_order_relaxed);
   where_ = {};
@@ -378,7 +378,7 @@ bool watched_memory::put_zeros(std::uint64_t offset, std::uint64_t granule, std:
   const std::uint64_t end = round_up(file_length, page_bytes());
   if (offset < where_.file_bytes && offset >= end) lost = {end, where_.file_bytes, false};
   if (count_ == ranges_max) {
-    // Page by page there would be no end of it.
+    // From here on all pages at once: page by page it would never end.
     lost = {0, where_.bytes, false};
     count_ = 0;
   }
@@ -389,7 +389,7 @@ bool watched_memory::put_zeros(std::uint64_t offset, std::uint64_t granule, std:
   return true;
 }
 
-// A mapping of an empty file: whoever touches it gets SIGBUS.
+// A mapping of an empty file: an access is SIGBUS.
 void watched_memory::hide() noexcept {
   int empty = -1;
   for (unsigned i = 0; i < count_; ++i) {
@@ -399,7 +399,7 @@ void watched_memory::hide() noexcept {
     std::byte* const at = where_.base + r.from;
     r.zeros = false;
     if (empty >= 0 && map_over(at, r.to - r.from, 0, empty)) continue;
-    // No descriptor is left: an access is SIGSEGV.
+    // Without a free descriptor: an access is SIGSEGV.
     (void)::mprotect(at, r.to - r.from, PROT_NONE);
   }
   if (empty >= 0) ::close(empty);

@@ -1,20 +1,20 @@
 // Pages of mapped files that the system cannot give (SIGBUS): cut off with the end of the file, lost by the device or
 // by memory, or a hole for which the file system has no room.
 //
-// A process has one handler for SIGBUS, installed with the first memory that is watched.  A fault elsewhere is none of
-// ours and goes to whoever had the signal before.  A fault in watched memory fails that memory for good, in this order:
+// A process has one handler for SIGBUS, installed with the first memory that is watched.  A fault elsewhere is not ours
+// and goes to the signal's earlier handler.  A fault in watched memory fails that memory for good, in this order:
 //   1. lost() is true from now on, and why() says why
-//   2. a shared mapping becomes private: what is stored from now on does not reach the file
-//   3. inside of a call of the library (in_call): zeros take the place of the page, and the thread goes on; before the
-//      call returns it looks at lost(), and its result is an error.  Elsewhere: a sentence on stderr, and SIGBUS.
-// A thread that has read a zero of step 3 finds lost() true: 1 comes before 3.  The zeros go when the
-// outermost call of the thread that met them ends; a load or store of the program there is SIGBUS again, and another
-// call that is under way gets zeros anew.
+//   2. a shared mapping becomes private: later stores do not reach the file
+//   3. inside a call of the library (in_call): zeros take the place of the page, and the thread goes on; before the
+//      call returns it asks lost(), and its result is an error. Elsewhere: a message on stderr, and SIGBUS.
+// A thread that has read a zero of step 3 finds lost() true: 1 comes before 3.  The zeros go when the outermost call of
+// the thread that met them ends; a load or store of the program there is SIGBUS again, and another running call gets
+// zeros anew.
 //
-// Signals.  The handler uses no lock that code outside of it holds with signals unblocked, no allocation and no
-// function that is not safe there.  A thread that blocks SIGBUS is ended by the kernel: signals_blocked leaves it out.
-// A handler that a program installs later must pass on what it does not know, as ours does; one that is there before
-// is called for what is not ours, with the signals blocked that it asked for.
+// Signals.  The handler uses no lock that other code holds with signals unblocked, no allocation and no function that
+// is unsafe there. A thread that blocks SIGBUS is ended by the kernel: so signals_blocked leaves that signal out. A
+// handler that a program installs later must pass on signals that it does not know, as ours does; an earlier handler is
+// called for signals that are not ours, with the signals blocked that it asked for.
 //
 // Fork: a child watches nothing (forget_in_child()).
 #pragma once
@@ -27,9 +27,9 @@
 #include "base/inlining.hpp"
 #include "platform/isa.hpp"
 
-// Attribute of a function that loads, as a call by itself, without an in_call: the handler knows it by where its code
-// lies, which costs the load nothing.  The function asks any_lost() afterwards, and makes the load again inside of a
-// call if so.  Where the load may not be inlined into the function, quick_access is an in_call instead.
+// Attribute of a function that loads like a call of the library, but without an in_call: the handler knows it by the
+// place of its code, which costs the load nothing. The function asks any_lost() afterwards, and then repeats the load
+// inside a call. If the load may not be inlined into the function, quick_access is an in_call instead.
 #if defined(__OPTIMIZE__) && !defined(NVM_INLINES_LITTLE)
 #define NVM_ACCESSES_QUICKLY 1
 #define NVM_QUICK_ACCESS     gnu::section("nvm_quick_access")
@@ -43,16 +43,16 @@ namespace nvm::platform {
 namespace calls {
 inline constexpr unsigned char inside = 1;
 inline constexpr unsigned char struck = 2;  // zeros took the place of a page in this call
-// Of this thread; written by the handler too.
+// State of this thread; the handler writes it, too.
 [[gnu::tls_model("initial-exec")]] extern __thread unsigned char of_thread;
 // Memory that has failed and is still watched.
 extern constinit std::atomic<unsigned> failures;
-// The outermost call of a thread that was struck ends, or lets the program run in between.
+// Called when the outermost call of a struck thread ends, or lets the program run in between.
 [[gnu::cold]] void hide_zeros() noexcept;
 [[gnu::cold, gnu::noinline]] void end_struck(unsigned char before) noexcept;
 }  // namespace calls
 
-// While one exists this thread is inside of a call of the library.  They nest.
+// While one exists this thread is inside a call of the library. They nest.
 class in_call {
  public:
   in_call() noexcept : before_{calls::of_thread} {
@@ -83,7 +83,7 @@ struct quick_access {
 using quick_access = in_call;
 #endif
 
-// While one exists, a function of the program runs inside of the call.
+// While one exists, a function of the program runs inside the call.
 class out_of_call {
  public:
   out_of_call() noexcept : before_{calls::of_thread} {
@@ -99,7 +99,7 @@ class out_of_call {
   unsigned char before_;
 };
 
-// How deep this thread is, for frames that are left by a jump: go_back_to() there, before the jump.
+// Depth of this thread's calls, for frames that a jump leaves: go_back_to() this depth before the jump.
 [[nodiscard]] inline unsigned char call_depth() noexcept { return calls::of_thread & calls::inside; }
 inline void go_back_to(unsigned char depth) noexcept {
   if ((calls::of_thread & calls::struck) == 0) [[likely]] {
@@ -109,9 +109,10 @@ inline void go_back_to(unsigned char depth) noexcept {
   }
 }
 
-// Zeros took the place of a page in this call, of whatever memory.
+// Whether zeros took the place of a page in this call, in any watched memory.
 [[nodiscard]] inline bool call_was_struck() noexcept { return (calls::of_thread & calls::struck) != 0; }
-// Some watched memory has failed.  relaxed: whatever read a zero comes after it, as loads are ordered.
+// Whether some watched memory has failed. relaxed: a load that read a zero comes after the failure, as loads are
+// ordered.
 [[nodiscard]] inline bool any_lost() noexcept {
   isa::compiler_fence();
   return calls::failures.load(std::memory_order_relaxed) != 0;
@@ -123,7 +124,7 @@ class watched_memory {
   struct place {
     std::byte* base = nullptr;
     std::uint64_t bytes = 0;       // of addresses
-    std::uint64_t file_bytes = 0;  // the first of them are a mapping of the file from its start on
+    std::uint64_t file_bytes = 0;  // so many of them map the file from its start
     int descriptor = -1;           // of the file, as long as it is watched
     const char* name = "";         // likewise
     bool shared = false;           // stores reach the file
@@ -136,14 +137,14 @@ class watched_memory {
 
   // errc::no_memory, errc::system.
   [[nodiscard]] status start(const place& where) noexcept;
-  // Nobody uses the memory any more.  What is known of a failure stays.
+  // No thread uses the memory any more. Facts of a failure stay.
   void stop() noexcept;
   void forget_in_child() noexcept;
 
-  // The mapping has pages that are elsewhere, and would show zeros as a private one: from now on a loss ends the
-  // process in place of steps 2 and 3, inside of a call as well.
+  // Pages of the mapping are in a second file, and a private mapping would show zeros for them: from now on a loss ends
+  // the process instead of steps 2 and 3, also inside a call.
   void keep_mapping() noexcept { keeps_mapping_.store(true, std::memory_order_relaxed); }
-  // Step 1 for a page that its keeper cannot bring, before it lets an access fail.  By a thread that runs no handler.
+  // Step 1 for a page that its keeper cannot bring, before it lets an access fail. Not called in a handler.
   void lose(std::uint64_t offset, const char* why) noexcept;
 
   // acquire: pairs with the release in the handler: the reason is there.
@@ -160,7 +161,7 @@ class watched_memory {
   };
   static constexpr unsigned ranges_max = 32;
 
-  // What follows is called with held_ set and all signals blocked.
+  // The following members are called with held_ set and all signals blocked.
   void note_loss(std::uint64_t offset, int code, std::uint64_t file_length) noexcept;
   void set_lost() noexcept;
   [[nodiscard]] bool leave_file() noexcept;
@@ -170,14 +171,14 @@ class watched_memory {
   place where_;
   std::atomic<bool> lost_{false};
   std::atomic<bool> held_{false};
-  std::atomic<bool> keeps_mapping_{false};  // relaxed: set before anything can be lost that way
+  std::atomic<bool> keeps_mapping_{false};  // relaxed: set before a page can be lost that way
   bool left_file_ = false;
   unsigned count_ = 0;
   range ranges_[ranges_max];
   char why_[320] = "";
 };
 
-// The failure of a call that read memory which has failed, whatever memory that was.
+// The failure of a call that has read failed memory, whichever it was.
 [[nodiscard]] errc fail_struck() noexcept;
 
 }  // namespace nvm::platform

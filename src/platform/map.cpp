@@ -72,8 +72,8 @@ status reserve(std::uintptr_t base, std::uint64_t bytes, const char* what) noexc
                   : "");
 }
 
-// HOLDFAST_WINDOW_BITS=n: 2^n bytes, 0: nothing but the pools that are open.  Valgrind keeps books of what is reserved,
-// which takes all memory of a machine for the whole window.
+// HOLDFAST_WINDOW_BITS=n: 2^n bytes, 0: only the open pools. Valgrind keeps a record of reserved memory, which would
+// take all memory of a machine for the whole window.
 result<std::uint64_t> bytes_to_reserve() noexcept {
   const char* const asked = std::getenv("HOLDFAST_WINDOW_BITS");
   if (asked == nullptr || *asked == 0) return under_valgrind() ? 0 : window_bytes;
@@ -86,7 +86,7 @@ result<std::uint64_t> bytes_to_reserve() noexcept {
   return bits == 0 ? 0 : std::uint64_t{1} << bits;
 }
 
-// Tries again to give back the ranges that are left.
+// Tries again to give back ranges that could not be given back.
 void give_back_left() noexcept {
   for (std::uint64_t g = 0; g < granule_count && left_count != 0; ++g) {
     if (!is_in(left, g) || !free_range(window_base + (g << granule_shift), granule_bytes)) continue;
@@ -98,7 +98,7 @@ void give_back_left() noexcept {
 
 status reserve_locked() noexcept {
   if (reserved) return {};
-  // A child forked while another thread holds the lock could take no slot otherwise.
+  // Otherwise a child forked while another thread holds the lock could take no slot.
   static const status handled =
       at_fork([]() noexcept { guard.lock(); }, []() noexcept { guard.unlock(); }, []() noexcept { guard.unlock(); });
   if (!handled) return handled;
@@ -163,7 +163,7 @@ status slot::map(int descriptor, std::uint64_t bytes, int flags, const char* how
   void* const got = ::mmap(base(), bytes, access, flags | MAP_FIXED, descriptor, 0);
   if (got == MAP_FAILED) {
     const int code = errno;
-    // A failed MAP_FIXED may have removed the reservation already.  If that fails, too, give_back() tries again.
+    // A failed MAP_FIXED may have removed the reservation. If this fails, too, give_back() tries again.
     (void)put_reservation(base_, bytes_);
     errno = code;
     return fail(errc::system, "cannot map %" PRIu64 " bytes of the pool file %s at 0x%" PRIxPTR ": %s", bytes, how,

@@ -4,9 +4,9 @@
 // inaccessible mapping that costs no memory: nothing else of the process can lie in it, so "inside the window" means
 // "durable" by one shift and one compare.  A slot is the range of one pool; its file is mapped over the whole of it,
 // also beyond the file's end, where an access faults until the file has grown.  A slot that is given back is reserved
-// again.  HOLDFAST_WINDOW_BITS=n in the environment keeps only the first 2^n bytes reserved, 0 none, which is what
-// Valgrind gets by itself: a slot elsewhere is reserved when it is taken, and must find nothing there.  Mappings are
-// not inherited by a forked child, which keeps the reservation; give_back_in_child() mends it.
+// again.  HOLDFAST_WINDOW_BITS=n in the environment keeps only the first 2^n bytes reserved, 0 none, which is the
+// default under Valgrind: a slot elsewhere is reserved when it is taken, and its range must be free.  Mappings are not
+// inherited by a forked child, which keeps the reservation; give_back_in_child() mends it.
 //
 // Threads: slots may be taken and given back by any thread at any time.
 #pragma once
@@ -55,20 +55,20 @@ class slot {
   ~slot() { give_back(); }
 
   // Map the first `bytes` of the file `descriptor` at the slot's base; at most one mapping at a time.
-  // Stores reach the file; processes that map it see each other's.  From `hidden_from` on, whole pages, nothing is
-  // accessible until show(): where a process locks its memory (mlockall), a mapping fills holes of the file otherwise.
+  // Stores reach the file; processes that map it see each other's.  From `hidden_from` on, whole pages are inaccessible
+  // until show(): otherwise, in a process that locks its memory (mlockall), the mapping would fill holes of the file.
   [[nodiscard]] status map_shared(int descriptor, std::uint64_t bytes, std::uint64_t hidden_from = all) noexcept;
   // The same, and the file system's own metadata is durable before a store can be: write-back instructions suffice.
-  // errc::medium where the kernel or the file system does not grant it.
+  // errc::medium if the kernel or the file system does not grant it.
   [[nodiscard]] status map_shared_sync(int descriptor, std::uint64_t bytes) noexcept;
-  // Stores stay in this process.  Pages not yet stored to show the file.
+  // Stores stay in this process. Pages that were not stored to show the file.
   [[nodiscard]] status map_private(int descriptor, std::uint64_t bytes, std::uint64_t hidden_from = all) noexcept;
-  // Of a mapping: from byte `from` on, up to `to`, whole pages, stores go to another file, at the same places of it.
+  // In the mapping, whole pages from byte `from` to `to` become those of another file, at the same places in it.
   [[nodiscard]] status put_over(int descriptor, std::uint64_t from, std::uint64_t to) noexcept;
   // The first `bytes` bytes of a mapping are accessible.
   [[nodiscard]] status show(std::uint64_t bytes) noexcept;
 
-  // Removes the mapping, reserves the range again, and gives it free.
+  // Removes the mapping, reserves the range again, and frees it.
   void give_back() noexcept;
   // give_back() for the handler that runs in a forked child, where the range is unmapped already and other threads'
   // locks stay locked for ever.

@@ -1,5 +1,5 @@
 // Memory debuggers that may watch this process: Valgrind's memcheck, and AddressSanitizer in a program that was
-// compiled with it, whatever the library was compiled with.
+// compiled with it, even if the library was not.
 //
 // They are told which bytes of a pool belong to no object, so that they report accesses to them: the unused end of an
 // object's room, and freed objects.  Headers stay accessible.  Memory outside of the address window, where images of
@@ -18,7 +18,7 @@ namespace nvm::platform {
 namespace memory_watch {
 
 enum class watcher : std::uint8_t { not_asked, none, sanitizer, memcheck };
-// relaxed wherever it is read: each thread that finds not_asked gets the same answer.
+// relaxed at every read: each thread that finds not_asked gets the same answer.
 inline constinit std::atomic<watcher> found{watcher::not_asked};
 watcher ask() noexcept;
 
@@ -56,7 +56,7 @@ inline void object(const std::byte* p, std::size_t bytes, std::size_t room) noex
 
 }  // namespace memory_watch
 
-// Whether this process runs under Valgrind, which shadows what is reserved.
+// Whether this process runs under Valgrind, which shadows reserved memory.
 [[nodiscard]] bool under_valgrind() noexcept;
 // Whether the program was compiled with ThreadSanitizer, which keeps most addresses for itself.
 [[nodiscard]] bool with_thread_sanitizer() noexcept;

@@ -14,8 +14,8 @@
 
 namespace nvm::platform {
 
-// Drops what was stored to the pages of a private mapping of a file: they show the file again.  `base`
-// is aligned to a page of the system.
+// Drops stores to the pages of a private mapping of a file: they show the file again.  `base` is aligned to a page of
+// the system.
 [[nodiscard]] inline status drop_private_pages(void* base, std::uint64_t bytes) noexcept {
   if (::madvise(base, static_cast<std::size_t>(bytes), MADV_DONTNEED) == 0) return {};
   return fail(errc::system, "giving back %llu bytes of memory: %s", static_cast<unsigned long long>(bytes),

@@ -92,11 +92,11 @@ result<file> pending_name::begin(const char* path, unsigned mode, kind how) noex
       errno = EEXIST;
       return failed(path_, "make").error();
     }
-    // Where there is no /proc a file without a name could get none.
+    // Without /proc a nameless file could not get a name.
     if (::access("/proc/self/fd", X_OK) == 0) {
       auto nameless = file::open(folder_of(path_).c_str(), O_TMPFILE | O_RDWR, mode);
       if (nameless) {
-        // A process that wrote under a name may have left one all the same.
+        // A process that used a temporary name may still have left one.
         temporary_ = temporary_of(path_);
         if (::lstat(temporary_.c_str(), &there) == 0) (void)remove_leftover();
         temporary_.clear();
@@ -167,7 +167,7 @@ status pending_name::give(const file& made) noexcept {
     if (made.give_name(path_.c_str()) != 0) return failed(path_, "name");
   } else {
     if (file::rename(temporary_.c_str(), path_.c_str(), RENAME_NOREPLACE) != 0) {
-      // Some file systems do not know how to rename without replacing.
+      // Some file systems cannot rename without replacing.
       const bool unknown = errno == EINVAL || errno == ENOSYS || errno == EOPNOTSUPP;
       if (!unknown || ::link(temporary_.c_str(), path_.c_str()) != 0) return failed(path_, "name");
       drop();

@@ -1,5 +1,5 @@
-// A file that gets its name when it is whole: the name never leads to an unfinished file, whenever the process is
-// killed or the machine loses its power.
+// A file that gets its name when it is whole: the name never leads to an unfinished file, even if the process is killed
+// or the machine loses its power.
 //
 //   1. F file without a name in the folder (O_TMPFILE); where the file system has none, one named
 //      `.NAME.holdfast-unfinished`, locked
@@ -8,7 +8,7 @@
 //   4. | the folder is synced: the name is on the device
 //
 // A file that a killed process leaves under the temporary name is removed by the next process that makes a file of the
-// same name: such a file can be locked, while one that is being made cannot.
+// same name: such a file can be locked, whereas one that is still being made cannot.
 //
 // Threads: none of its own.
 #pragma once
@@ -20,8 +20,8 @@
 
 namespace nvm::platform {
 
-// The path that the symbolic links at `path` lead to, whether a file is there or not; a path that is no link is its own
-// answer.  errc::system for links that lead in circles, or that another user has put into a folder for everybody.
+// The path to which the symbolic links at `path` lead, whether a file exists there or not; a path that is no link is
+// its own answer. errc::system for links in circles, or links that another user has put into a folder for all users.
 [[nodiscard]] result<std::string> behind_links(const char* path) noexcept;
 
 class pending_name {
@@ -36,13 +36,13 @@ class pending_name {
   // A file that was given no name vanishes.
   ~pending_name() { drop(); }
 
-  // The new file that is to become `path`, open for reading and writing and empty.  errc::exists if something has that
+  // The new file that will become `path`, empty and open for reading and writing.  errc::exists if something has that
   // name (not for replace()), errc::not_found without its folder, errc::busy if another process makes the same file.
   [[nodiscard]] result<file> begin(const char* path, unsigned mode, kind how = kind::none_if_possible) noexcept;
 
-  // The file that begin() gave gets its name, durably.  errc::exists if another file has got it meanwhile.
+  // Gives the file of begin() its name, durably. errc::exists if another file has got it meanwhile.
   [[nodiscard]] status give(const file& made) noexcept;
-  // The same, in place of a file that has the name.  The contents are synced before.
+  // The same, in place of a file with that name. The contents are synced before.
   [[nodiscard]] status replace(const file& made) noexcept;
 
   // The path with all links followed.
@@ -56,7 +56,7 @@ class pending_name {
   void drop() noexcept;
 
   std::string path_, temporary_;
-  bool is_there_ = false;  // a file of ours has the temporary name
+  bool is_there_ = false;  // our file has the temporary name
 };
 
 }  // namespace nvm::platform

@@ -21,8 +21,8 @@ namespace nvm::platform {
 class private_image {
  public:
   // `bytes` of memory, of which the first `file_bytes` show the file; takes memory for pages that are stored to.
-  // errc::no_memory, errc::system.  Pages that the file loses meanwhile: lost_pages.hpp.  `name`: of the file, which is
-  // open, and the name there, for as long as the image is.
+  // errc::no_memory, errc::system.  Pages that the file loses meanwhile: lost_pages.hpp.  `name`: the file's. File and
+  // name outlive the image.
   [[nodiscard]] static result<private_image> of(int descriptor, const char* name, std::uint64_t file_bytes,
                                                 std::uint64_t bytes) noexcept {
     private_image image;
@@ -56,7 +56,7 @@ class private_image {
 
   [[nodiscard]] std::byte* base() const noexcept { return base_; }
   [[nodiscard]] std::uint64_t bytes() const noexcept { return bytes_; }
-  // errc::io: pages of the file are lost, and what was read may be zeros.
+  // errc::io: pages of the file are lost, and bytes that were read may be zeros.
   [[nodiscard]] status intact() const noexcept {
     if (!watched_->lost()) return {};
     return fail(errc::io, "%s", watched_->why());

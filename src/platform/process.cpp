@@ -55,7 +55,7 @@ status random_bytes(void* out, std::size_t bytes) noexcept {
 }
 
 void print_place(std::FILE* to, const void* code) noexcept {
-  // An address in the call itself: the instruction after it may belong to another line.
+  // An address inside the call: the instruction after it may belong to another line.
   const auto at = reinterpret_cast<std::uintptr_t>(code) - 1;
   Dl_info of{};
   link_map* map = nullptr;
@@ -87,7 +87,7 @@ void print_calls(std::FILE* to) noexcept {
 }
 
 std::uint64_t memory_limit() noexcept {
-  constexpr std::uint64_t no_limit = std::uint64_t{1} << 60;  // how version 1 writes "none", and more than there is
+  constexpr std::uint64_t no_limit = std::uint64_t{1} << 60;  // version 1 writes "none" as a larger number than this
   for (const char* name : {"/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory/memory.limit_in_bytes"}) {
     const int descriptor = open_descriptor(name, O_RDONLY);
     if (descriptor < 0) continue;

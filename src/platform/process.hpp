@@ -1,4 +1,4 @@
-// This process: its id, what it does at fork, random bytes.
+// This process: its id, its actions at fork, random bytes.
 #pragma once
 
 #include <cstddef>
@@ -11,11 +11,11 @@ namespace nvm::platform {
 
 [[nodiscard]] std::int64_t process_id() noexcept;
 
-// Whether a process of this id exists (as far as this one may know).
+// Whether a process of this id exists, as far as this one may see it.
 [[nodiscard]] bool process_exists(std::int64_t pid) noexcept;
 
 // Functions around fork(): `before` and `parent` in the parent, `child` in the child before fork() returns there.  The
-// child may call only what is safe after fork in a threaded program.  For ever: there is no way to take them back.
+// child may call only what is safe after fork in a threaded program.  They stay for ever.
 [[nodiscard]] status at_fork(void (*before)() noexcept, void (*parent)() noexcept, void (*child)() noexcept) noexcept;
 
 // Bytes of memory that the group of processes around this one may have (cgroups, as a container sees them); 0: no

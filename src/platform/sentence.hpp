@@ -1,4 +1,4 @@
-// A line of text that a signal handler can put together: no allocation, no function that is not safe there.
+// A line of text that a signal handler can build: no allocation, no function that is unsafe there.
 #pragma once
 
 #include <cstddef>

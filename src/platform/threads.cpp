@@ -59,7 +59,7 @@ bool can_fence_all_threads() noexcept { return registered; }
 
 void fence_all_threads() noexcept {
   std::atomic_thread_fence(std::memory_order_seq_cst);
-  // A filter of system calls that was installed after registration may refuse what was granted before.
+  // A filter of system calls that was installed after registration may refuse a call that was granted before.
   if (membarrier(MEMBARRIER_CMD_PRIVATE_EXPEDITED)) return;
   if (membarrier(MEMBARRIER_CMD_REGISTER_PRIVATE_EXPEDITED) && membarrier(MEMBARRIER_CMD_PRIVATE_EXPEDITED)) return;
   if (membarrier(MEMBARRIER_CMD_GLOBAL) || interrupt_all_processors()) return;
@@ -69,7 +69,7 @@ void fence_all_threads() noexcept {
 unsigned processors() noexcept {
   cpu_set_t set;
   CPU_ZERO(&set);
-  // Affinity and not the number of processors: a container or taskset may leave us few of many.
+  // Affinity, not the number of processors: a container or taskset may allow only few of many.
   if (::sched_getaffinity(0, sizeof set, &set) == 0 && CPU_COUNT(&set) > 0)
     return static_cast<unsigned>(CPU_COUNT(&set));
   const unsigned all = std::thread::hardware_concurrency();

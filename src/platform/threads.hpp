@@ -17,8 +17,8 @@ namespace nvm::platform {
 [[nodiscard]] unsigned processors() noexcept;
 
 // Calls f(part) for part 0 .. parts - 1, each in a thread of its own but the first, which runs here; returns when all
-// have returned.  f must not throw; it is inside of a call (lost_pages.hpp).  Where the system gives no more threads,
-// the remaining parts run here, one after the other: the parts may not wait for each other.
+// have returned. f must not throw; it is inside a call (lost_pages.hpp). If the system gives no more threads, the
+// remaining parts run here, one after the other: so the parts must not wait for each other.
 template <class F>
 void run_parts(unsigned parts, F&& f) noexcept {
   static_assert(std::is_nothrow_invocable_v<F&, unsigned>, "a part may not throw");
@@ -42,8 +42,8 @@ void run_parts(unsigned parts, F&& f) noexcept {
 }
 
 // While one exists, this thread takes no signals, and neither do, for ever, the threads that it starts: for threads
-// that must not run a program's handlers, because the program's threads wait for them.  SIGBUS is taken: a page that is
-// lost would end the process otherwise (lost_pages.hpp).
+// that must not run a program's handlers, because the program's threads wait for them.  SIGBUS is not blocked:
+// otherwise a lost page would end the process (lost_pages.hpp).
 class signals_blocked {
  public:
   signals_blocked() noexcept;
@@ -56,8 +56,8 @@ class signals_blocked {
 };
 
 // Whether one thread can order a full memory barrier in every thread of this process (membarrier(2)), so that the
-// common side of a handshake does without one.  False: the system cannot, and the caller must use plain locks.  Also
-// false under ThreadSanitizer, which does not know this barrier.
+// common side of a handshake needs none. False: the system cannot, and the caller must use plain locks.  Also false
+// under ThreadSanitizer, which does not know this barrier.
 [[nodiscard]] bool can_fence_all_threads() noexcept;
 // Costs microseconds.  Only after can_fence_all_threads() has said yes; then it cannot fail.
 void fence_all_threads() noexcept;

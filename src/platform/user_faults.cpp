@@ -21,7 +21,7 @@
 namespace nvm::platform {
 namespace {
 
-// Both are younger than the oldest headers that we compile with.
+// Both are newer than the oldest headers with which we compile.
 #if defined(UFFD_USER_MODE_ONLY)
 constexpr int user_mode_only = UFFD_USER_MODE_ONLY;
 #else
@@ -68,7 +68,8 @@ user_faults::outcome outcome_of(int error) noexcept {
 
 status user_faults::open_descriptors(std::uint64_t features) noexcept {
   if (under_valgrind()) {
-    // One thread at a time runs there: the thread that waits for a page keeps the thread that would bring it waiting.
+    // Under Valgrind one thread runs at a time: the thread that waits for a page would stop the thread that has to
+    // bring it.
     return fail(errc::system,
                 "Valgrind runs one thread at a time, and pages that are made when they are touched need two");
   }
@@ -108,8 +109,8 @@ result<user_faults> user_faults::open(std::byte* base, std::uint64_t bytes) noex
   return made;
 }
 
-// The range is inaccessible until the kernel asks us for its pages: so no access can find zeros in between, and a
-// process that locks its memory (mlockall) fills nothing.
+// The range is inaccessible until the kernel asks us for its pages: so no access can find zeros in between, and no page
+// is filled in a process that locks its memory (mlockall).
 status user_faults::map() noexcept {
   const auto failed = [this](const char* what) {
     const int code = errno;
@@ -175,7 +176,7 @@ status user_faults::hide(int descriptor, std::uint64_t hidden_from) noexcept {
     errno = ENOTSUP;
     return failed("userfaultfd cannot show pages");
   }
-  // What threads have seen of them already they see no more.
+  // Threads lose sight of pages that they have seen.
   if (::madvise(base_, bytes_, MADV_DONTNEED) != 0) return failed("cannot be hidden");
   return {};
 }
@@ -226,7 +227,7 @@ std::size_t user_faults::wait(std::span<fault> faults) noexcept {
 }
 
 void user_faults::stop() noexcept {
-  // It is never read, so that every waiting thread sees it; it is full after 2^64 calls.
+  // The event is never read, so that every waiting thread sees it; it is full after 2^64 calls.
   if (::eventfd_write(stop_, 1) != 0) NVM_ASSERT(errno == EAGAIN);
 }
 
@@ -244,7 +245,7 @@ user_faults::outcome user_faults::install(std::byte* page, const std::byte* cont
     copy.len = count * page_bytes() - done;
     copy.mode = guarded ? UFFDIO_COPY_MODE_WP : 0;
     if (::ioctl(faults_, UFFDIO_COPY, &copy) == 0) break;
-    // EAGAIN: the mappings of the process are being changed, or there was no end of it in one go.
+    // EAGAIN: the mappings of the process are being changed, or only a part was done.
     if (errno != EAGAIN) return outcome_of(errno);
     if (copy.copy > 0) done += static_cast<std::uint64_t>(copy.copy);
   }
@@ -278,7 +279,7 @@ bool user_faults::protect(std::byte* page, std::uint64_t count) noexcept {
 void user_faults::unprotect(std::byte* page, std::uint64_t count) noexcept {
   uffdio_writeprotect w{};
   w.range = {address_of(page), count * page_bytes()};
-  // An error: the range is mapped no more, and nobody waits.
+  // An error: the range is not mapped any more, and no thread waits.
   while (::ioctl(faults_, UFFDIO_WRITEPROTECT, &w) != 0 && errno == EAGAIN) {
   }
 }
@@ -289,7 +290,7 @@ user_faults::outcome user_faults::refuse(std::byte* page) noexcept {
       empty < 0 ? MAP_FAILED
                 : ::mmap(page, page_bytes(), PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_NORESERVE | MAP_FIXED, empty, 0);
   if (empty >= 0) ::close(empty);
-  // Of no descriptor, or no memory for the mapping: an access is SIGSEGV.
+  // Without a descriptor, or memory for the mapping, an access is SIGSEGV.
   if (there == MAP_FAILED && ::mmap(page, page_bytes(), PROT_NONE, reserve_here_flags, -1, 0) == MAP_FAILED) {
     return outcome::no_memory;
   }
@@ -302,7 +303,7 @@ user_faults::outcome user_faults::show(std::byte* page) noexcept {
   shown.range = {address_of(page), page_bytes()};
   while (::ioctl(faults_, UFFDIO_CONTINUE, &shown) != 0) {
     if (errno == EAGAIN) continue;
-    // EEXIST: another thread was faster.  EFAULT: the file has no such page any more, and the kernel makes one.
+    // EEXIST: another thread was faster. EFAULT: the file has lost this page, and the kernel makes one.
     const bool there = errno == EEXIST || errno == EFAULT;
     wake(page);
     return there ? outcome::present : outcome_of(errno);
@@ -329,7 +330,7 @@ void user_faults::wake(std::byte* page) noexcept {
 }
 
 void user_faults::forget_in_child() noexcept {
-  // The second mapping is not there, and what the descriptor asks for would be done to the parent's memory.
+  // The second mapping does not exist here, and requests through the descriptor would change the parent's memory.
   if (twin_ != nullptr || swapped_) base_ = twin_ = nullptr;
   close();
 }
