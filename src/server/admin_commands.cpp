@@ -111,8 +111,8 @@ void executor::set_memory_limit(const command& c, reply_buffer& out) {
   line(c, out, "OK");
 }
 
-// Memory moves to other sizes by itself, and not by number of a class: what memcached's tools ask for is accepted where
-// it changes nothing.
+// Memory moves to other sizes by itself, not by the number of a class: requests of memcached's tools are accepted if
+// they change nothing.
 void executor::slabs(const command& c, reply_buffer& out) {
   const auto words = c.arguments();
   if (words.size() == 3 && words[0] == "reassign") return line(c, out, "CLIENT_ERROR slab reassignment disabled");

@@ -11,7 +11,7 @@ namespace nvm::server {
 
 class wall_clock {
  public:
-  // For tests: 0, or the time at which the wall's clock stands; pausing and moving are as they are.
+  // For tests: 0, or the time at which the wall clock stands; pausing and moving work as usual.
   explicit wall_clock(std::uint32_t stands_at = 0) noexcept : stands_at_{stands_at} {}
   [[nodiscard]] std::uint32_t now() const noexcept {
     // relaxed: for tests; nothing else depends on it.

@@ -15,7 +15,7 @@ namespace nvm::server {
 namespace {
 
 constexpr std::size_t kept_input_bytes_max = 2048;
-// A value of more counts before it has come.
+// Larger values count before all of their bytes have come.
 constexpr std::size_t large_bytes_min = std::size_t{16} << 10;
 constexpr char binary_magic = '\x80';
 
@@ -66,7 +66,7 @@ bool connection::continue_get() {
   return true;
 }
 
-// Takes what is left of a refused value from the beginning of `input`, and answers when all of it has come.
+// Takes the rest of a refused value from the beginning of `input`, and answers when all of it has come.
 std::size_t connection::throw_away(std::string_view input) {
   const std::size_t thrown = std::min(swallow_, input.size());
   swallow_ -= thrown;
@@ -135,7 +135,7 @@ std::size_t connection::consume(std::string_view input) {
     command& c = worker_.scratch_command();
     const parsed p = parse(rest, worker_.limits(), c);
     if (p.what == parsed::answer::hang_up) {
-      ends_ = true;  // after the replies to what came before
+      ends_ = true;  // after the replies to earlier commands
       break;
     }
     if (p.what == parsed::answer::incomplete) {
@@ -157,7 +157,7 @@ std::size_t connection::consume(std::string_view input) {
   return at;
 }
 
-// Whether a value of so many bytes with its command may be waited for.
+// Whether to wait for a value of so many bytes, its command included.
 bool connection::await(std::size_t bytes) noexcept {
   if (bytes < large_bytes_min || awaited_ != 0) return true;
   auto& all = worker_.shared().awaited_bytes;
@@ -201,7 +201,7 @@ void connection::keep(std::string_view rest) {
   }
 }
 
-// Receives once; empty: nothing has come.
+// Receives once; empty: no bytes have come.
 std::string_view connection::receive() {
   const std::size_t had = input_.size();
   // The rest of a large value is received in place, in room that grows with the bytes received and not with the size
@@ -242,7 +242,7 @@ void connection::go_on() {
   worker_.begin_round();
   worker_.mark_ready(*this);
   if (out_ == nullptr) out_ = worker_.borrow_reply();
-  if (blocked_ && out_->pending() >= reply_bytes_high) return;  // first something must go out
+  if (blocked_ && out_->pending() >= reply_bytes_high) return;  // some replies must go out first
   const std::string_view input{input_.data(), input_.size()};
   keep(input.substr(consume(input)));
 }
@@ -257,9 +257,9 @@ bool connection::send() {
     worker_.own_counters().add(count::sends, calls);
     if (s == reply_buffer::sent::failed) return false;
     if (s == reply_buffer::sent::some) {
-      // What it refers to ends with the round.
+      // References to items end with the round.
       out_->settle();
-      if (platform::any_lost()) return false;  // it may have been zeros
+      if (platform::any_lost()) return false;  // the bytes sent may have been zeros
       if (!blocked_) ::event_del(readable_);
       blocked_ = true;
       note(socket_state::writing);
@@ -273,7 +273,7 @@ bool connection::send() {
   if (blocked_) {
     blocked_ = false;
     if (::event_add(readable_, nullptr) != 0) return false;
-    // What it sent before it stopped reading still waits.
+    // Commands that the client sent before it stopped reading still wait.
     if (!input_.empty() && input_.size() >= needed_) has_work_ = true;
   }
   return true;

@@ -1,10 +1,10 @@
-// One client: takes its input apart into commands, has them carried out, and keeps the replies until they may go.
+// One client: splits its input into commands, has them carried out, and keeps the replies until they may go.
 // Everything happens in the thread of one worker.
 //
 // Input is read into a buffer of the worker; only an incomplete command is kept here.  So an idle connection costs a
-// few hundred bytes, and one in the middle of a command little more than the bytes received.  Large values under way
-// may together have as much memory as items; one more is refused and thrown away, as by a memcached without an item for
-// it.  A client that does not fetch its replies is not read from.
+// few hundred bytes, and one in the middle of a command little more than the bytes received. Large values under way may
+// together take as much memory as the items; one more is refused and thrown away, as in a memcached that has no item
+// for it.  A client that does not fetch its replies is not read from.
 #pragma once
 
 #include <cstddef>
@@ -32,12 +32,12 @@ class connection {
   connection(const connection&) = delete;
   connection& operator=(const connection&) = delete;
 
-  // Between them lies what the worker does for all connections of a round: waiting until all is durable.
+  // Between these two the worker waits, for all connections of a round, until all changes are durable.
   void read();                // receives once, and carries out what has come
-  void go_on();               // carries out what has come earlier and had to wait
+  void go_on();               // carries out earlier commands that had to wait
   [[nodiscard]] bool send();  // false: the connection has ended
 
-  // What waits to be sent refers to no item any more.
+  // Ends the references of waiting replies to items.
   void settle() {
     if (out_ != nullptr) out_->settle();
   }
@@ -80,9 +80,9 @@ class connection {
   std::unique_ptr<reply_buffer> out_;  // borrowed from the worker while there is something to send
   std::vector<char> input_;
   std::size_t awaited_ = 0;        // bytes of a large value that count in environment::awaited_bytes
-  std::size_t needed_ = 0;         // bytes of input before another look makes sense
+  std::size_t needed_ = 0;         // bytes of input that are needed before the next try
   std::size_t swallow_ = 0;        // bytes to come that are thrown away
-  std::string_view late_refusal_;  // what is answered after them
+  std::string_view late_refusal_;  // the answer after them
 
   // A get of many keys that waits for its client.
   std::string get_keys_;

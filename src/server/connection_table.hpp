@@ -1,5 +1,5 @@
-// All open sockets, for those who ask about them. A worker enters its connections and takes them out; what changes in
-// between are words that anybody may read.
+// All open sockets, for reports. A worker enters its connections and takes them out; the words that change in between
+// may be read by any thread.
 #pragma once
 
 #include <atomic>
@@ -37,7 +37,7 @@ class connection_table {
     e.fd = fd;
     e.address = std::move(address);
     e.listen_address = std::move(listen_address);
-    // relaxed: the mutex orders them for those who walk through the table.
+    // relaxed: the mutex orders them for threads that walk the table.
     e.state.store(state, std::memory_order_relaxed);
     e.last_command.store(now, std::memory_order_relaxed);
     return std::prev(sockets_.end());

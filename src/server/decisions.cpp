@@ -128,11 +128,11 @@ decision::wish number_decision::decide(const item* old) noexcept {
   answer = says::done;
   const item_state before = old->state();
   expiry_before = before.expiry;
-  // A number that becomes shorter keeps its place and gets spaces after it: clients know that of memcached.
+  // A number that becomes shorter keeps its place and gets spaces after it, as clients know from memcached.
   value_bytes = std::max(old->value.size(), static_cast<std::size_t>(put_number(digits, result) - digits));
   wish w{what::replace, value_bytes, old->flags, before};
   if (value_bytes > old->value.size()) {
-    // That is a new item, of which only expiry and flags are those of the old one.
+    // The result is a new item, which has only expiry and flags of the old one.
     w.state = item_state{};
     w.state.expiry = before.expiry;
     w.state.binary_key = before.binary_key;

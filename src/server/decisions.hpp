@@ -1,4 +1,4 @@
-// Decisions of the commands about a key: pure functions of the present item, so that the store may ask again.
+// Decisions of the commands about a key: pure functions of the present item, so that the store may repeat them.
 #pragma once
 
 #include <cstddef>
@@ -10,7 +10,7 @@
 
 namespace nvm::server {
 
-// When an item counts as gone: the same for all looks of one command.
+// The times from which items count as gone: the same for all reads of one command.
 struct mortality {
   std::uint32_t now = 0;
   const item_store* store = nullptr;
@@ -26,7 +26,7 @@ struct store_decision final : decision {
   std::string_view value;
   std::uint32_t flags = 0;
   std::uint64_t cas = 0;      // 0: any
-  bool may_go_stale = false;  // with a cas id that is too old the item is replaced and stays marked
+  bool may_go_stale = false;  // a cas id that is too old still replaces the item, which stays marked
   std::size_t item_bytes_max = 0;
   item_state state;
 

@@ -12,7 +12,7 @@
 
 namespace nvm::server {
 
-// The item of an entry; false: it is none of ours.
+// The item of an entry; false: the entry is not ours.
 [[nodiscard]] inline bool item_of(const nvm_lf_entry& e, item& to) noexcept {
   if (e.value_bytes < sizeof(layout::stored_item) || e.key_bytes > key_bytes_max) return false;
   layout::stored_item head;

@@ -25,9 +25,9 @@ constexpr std::uint64_t cas_limit_word = 1;
 constexpr std::uint64_t flushed_before_word = 2;
 constexpr std::uint64_t flush_at_word = 3;
 
-// Ids that a crash loses at most; one word is stored for so many changes.
+// The most ids that a crash loses; one word is stored for so many changes.
 constexpr std::uint64_t cas_block = std::uint64_t{1} << 20;
-// More than all threads take while one of them fetches a block.
+// More than all threads use while one of them fetches a block.
 constexpr std::uint64_t cas_reserve = std::uint64_t{1} << 16;
 
 // Items begin at a multiple of it.
@@ -141,7 +141,7 @@ class durable_store::session final : public item_session {
     decision::wish wish = {};
     item old = {};
     bool had_old = false;
-    bool old_is_seen = false;  // it holds its checksum, or the decision takes it as it is
+    bool old_is_seen = false;  // it holds its checksum, or the decision accepts damage
     bool full = false;
     const void* old_value = nullptr;  // as the table has it, header and all
     std::uint64_t cas = 0;
@@ -153,7 +153,7 @@ class durable_store::session final : public item_session {
     c.had_old = old != nullptr && item_of(*old, c.old);
     c.old_value = c.had_old ? old->value : nullptr;
     c.full = false;
-    // What is damaged counts, and is nobody's item.
+    // A damaged item counts, but no decision sees it.
     c.old_is_seen = c.had_old && (c.by.sees_damaged() || c.store.is_whole(*old));
     c.wish = c.by.decide(c.old_is_seen ? &c.old : nullptr);
     switch (c.wish.to_do) {
@@ -182,7 +182,7 @@ class durable_store::session final : public item_session {
   static void fill(void* value, std::size_t, const nvm_lf_entry* old, void* argument) {
     const platform::in_call reading;
     context& c = *static_cast<context*>(argument);
-    // relaxed: it only has to be another one each time; what orders items is the table.
+    // relaxed: it only has to differ each time; the table orders items.
     c.cas = c.store.next_cas_.fetch_add(1, std::memory_order_relaxed);
     const layout::stored_item head{c.wish.flags, 0, c.cas};
     std::memcpy(value, &head, sizeof head);
@@ -228,7 +228,7 @@ status durable_store::open_pool(const settings& given) {
     is_new = true;
     nvm_pool_options o{};
     o.medium = medium_of(given);
-    // Room for removed items that threads may still read, for the table, and for what else the pool has: with its log
+    // Room for removed items that threads may still read, for the table, and for the pool's other data: with its log
     // the file stays below 1.25 times the limit and 64 MiB.
     constexpr std::uint64_t mib = std::uint64_t{1} << 20;
     o.capacity = std::max(given.pool_bytes, given.memory_bytes + given.memory_bytes / 4 + 44 * mib);
@@ -257,7 +257,7 @@ status durable_store::open_pool(const settings& given) {
 
 status durable_store::open_tables(bool is_new, const settings& given) {
   if (!is_new) {
-    // A pool that something else made is not ours to fill, unless nothing is in it yet.
+    // A pool of another program is refused, unless it is empty.
     struct names {
       bool ours = false;
       bool others = false;
@@ -285,7 +285,7 @@ status durable_store::open_tables(bool is_new, const settings& given) {
   bytes.kind = NVM_LF_HASH;
   bytes.flags = NVM_LF_BYTES | NVM_LF_NO_WAIT | (given.checksums ? 0U : unsigned{NVM_LF_NO_CHECKSUMS});
   bytes.expected = std::uint64_t{1} << 16;
-  // The state first: where there are items, there is what belongs to them.
+  // The state first: so there are no items without their state.
   state_ = nvm_lf_open(pool_.get(), state_name, &words);
   if (state_ == nullptr) return pool_failure();
   items_ = nvm_lf_open(pool_.get(), items_name, &bytes);
@@ -344,7 +344,7 @@ void durable_store::stop_counting() noexcept {
 
 bool durable_store::close() noexcept {
   stop_counting();
-  // The library releases the pool also where it cannot make everything durable.
+  // The library releases the pool even if it cannot make everything durable.
   if (nvm_pool_close(pool_.release()) == 0) return true;
   note_failure();
   return false;
@@ -372,7 +372,7 @@ bool durable_store::is_whole(const nvm_lf_entry& e) noexcept {
   const int answer = nvm_lf_verify(items_, &e);
   if (answer == 1) [[likely]]
     return true;
-  // Where no entry can be, is damage as well.
+  // A place where no entry can be is damage, too.
   if (answer < 0 && nvm_errno() != NVM_E_BAD_POINTER) {
     note_failure();
     return false;
@@ -413,7 +413,7 @@ std::string durable_store::failure() const {
 // --- cas ids and flushing ---
 
 bool durable_store::have_cas_ids() noexcept {
-  // relaxed: the mutex orders those who fetch; ids are far from the limit.
+  // relaxed: the mutex orders threads that fetch; ids are far from the limit.
   const auto enough = [&] {
     return next_cas_.load(std::memory_order_relaxed) + cas_reserve < cas_limit_.load(std::memory_order_relaxed);
   };
@@ -449,12 +449,12 @@ bool durable_store::flush_all(std::uint32_t at, std::uint32_t now) noexcept {
     return true;
   }
   const std::uint64_t before = next_cas_.fetch_add(1, std::memory_order_relaxed);
-  // Durable before it is seen: otherwise a client could be told that an item is gone, and a crash bring it back.
+  // Durable before it is seen: otherwise a client could be told that an item is gone, and a crash could bring it back.
   if (!put_state(flushed_before_word, before)) return false;
   // release: pairs with the acquire in flushed_before().
   flushed_before_.store(before, std::memory_order_release);
   if (flush_at_.load(std::memory_order_relaxed) != 0) {
-    // Where that fails the flush is made again at its time, as it was asked for.
+    // If that fails, the flush is made again at the requested time.
     if (put_state(flush_at_word, 0)) flush_at_.store(0, std::memory_order_relaxed);
   }
   return true;
@@ -489,7 +489,7 @@ void durable_store::count(std::size_t key, std::size_t value, std::int64_t sign)
 void durable_store::begin_counting(std::uint64_t) {
   auto places = std::make_unique<counted_places>();
   places->base = base_;
-  // Zeroed memory that is only taken where it is touched. Data begin after the pool's own pages: twice is enough.
+  // Zeroed memory, of which only touched pages are taken. Data begin after the pool's own pages: twice is enough.
   places->bytes.reset(static_cast<unsigned char*>(std::calloc(capacity_ / node_align * 2 + node_align, 1)));
   if (places->bytes == nullptr) return;
   counted_ = std::move(places);

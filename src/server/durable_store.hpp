@@ -1,9 +1,9 @@
-// Items in a pool: the store that an acknowledged change survives in.
+// Items in a pool: the store in which acknowledged changes survive.
 //
 // The pool holds a lock-free hash table of bytes, "nv-memcached items". The value of an entry is the item's header
-// (stored_item) and its bytes; its mark is the item's state word. A table of words, "nv-memcached state", holds what
-// concerns all items: up to which number cas ids may have been given out, before which id all items are flushed, and
-// when the next flush is due.
+// (stored_item) and its bytes; its mark is the item's state word. A table of words, "nv-memcached state", holds the
+// facts about all items: the end of the cas ids that may have been given out, the id before which all items are
+// flushed, and the time of the next flush.
 //
 // Order of changes. Cas ids are given out from a block whose end was stored first, so an id is never given out twice,
 // also after a crash. A flush is one stored word. An item's change is one of the hash table's, durable when its
@@ -35,7 +35,7 @@ class durable_store final : public item_store {
   std::unique_ptr<item_session> open_session() override;
   bool wait(position p) noexcept override;
   [[nodiscard]] bool is_durable(position p) const noexcept override { return p == 0; }
-  // acquire: pairs with the release in note_failure(); who sees it may read the sentence.
+  // acquire: pairs with the release in note_failure(); a thread that sees it may read the sentence.
   [[nodiscard]] bool failed() const noexcept override { return failed_.load(std::memory_order_acquire); }
   bool close() noexcept override;
   [[nodiscard]] std::string failure() const override;
@@ -54,17 +54,17 @@ class durable_store final : public item_store {
 
  private:
   class session;
-  // Of a store that never served, or that an exception ends: there is nobody to tell how the close went.
+  // For a store that never served, or that an exception ends: the result of the close is not reported.
   struct pool_closer {
     void operator()(NVM_POOL* p) const noexcept;
   };
 
   durable_store();
-  // After a call of the library that failed: whether it was for want of room. If not, it is noted.
+  // After a failed call of the library: whether it lacked room. Any other failure is noted.
   [[nodiscard]] bool lacked_room() noexcept;
   // Notes a failure. One of the medium ends the store; damage is reported once.
   void note_failure() noexcept;
-  // Of an entry that was found: it holds its checksum. If not, that is counted, and told of the first.
+  // Whether a found entry matches its checksum. If not, that is counted, and the first is reported.
   [[nodiscard]] bool is_whole(const nvm_lf_entry& e) noexcept;
   [[nodiscard]] bool put_state(std::uint64_t word, std::uint64_t value) noexcept;
   void stop_counting() noexcept;
@@ -95,7 +95,7 @@ class durable_store final : public item_store {
   std::string failure_;
   bool damage_told_ = false;
 
-  // relaxed, where not said otherwise: each word stands for itself.
+  // relaxed, unless noted: each word stands for itself.
   std::atomic<std::uint64_t> next_cas_{1};
   std::atomic<std::uint64_t> cas_limit_{0};  // ids below it may be given out
   std::atomic<std::uint64_t> flushed_before_{0};
@@ -115,15 +115,15 @@ class durable_store final : public item_store {
   struct victims;
   struct sweep_choice;
   struct goodbye;
-  // Removes what was chosen. False: it has changed since.
+  // Removes the chosen item. False: it has changed since.
   [[nodiscard]] bool remove(item_session& by, goodbye& bye, const sweep_listener& told);
   // Room for a new item that takes `room` bytes, where `first` lies; how many items went for it.
   [[nodiscard]] std::size_t make_place(item_session& by, const victim& first, std::uint64_t room, std::uint32_t now,
                                        const sweep_listener& told);
   std::unique_ptr<victims> victims_;
 
-  // Bytes of what was there when the pool was opened are counted while it serves: one byte for each place an item may
-  // have says whether it has been. Null: everything has been counted.
+  // Items from before the opening of the pool are counted while it serves: one byte for each place of an item says
+  // whether that item is counted. Null: everything has been counted.
   struct counted_places;
   std::unique_ptr<counted_places> counted_;
   std::atomic<bool> counting_{false};

@@ -1,4 +1,4 @@
-// What all workers share.
+// State that all workers share.
 #pragma once
 
 #include <atomic>
@@ -23,7 +23,7 @@ struct environment {
         verbosity{given.verbosity},
         started{clock.now()} {}
 
-  // Where memcached's own time would begin: what expires before it expires one second after it.
+  // The beginning of memcached's own time: items that would expire before it expire one second after it.
   [[nodiscard]] std::uint32_t beginning() const noexcept {
     constexpr std::uint32_t before_start = 62;
     return started - before_start;
@@ -37,7 +37,7 @@ struct environment {
   connection_table connections;
   std::atomic<unsigned> verbosity;  // relaxed: it only decides what is printed
   std::uint32_t started;
-  std::atomic<bool> crawler{true};               // relaxed: what lru_crawler was told, and tells
+  std::atomic<bool> crawler{true};               // relaxed: the setting of lru_crawler, which it reports
   std::atomic<std::uint64_t> awaited_bytes{0};   // relaxed: large values that have begun to come
   std::atomic<std::uint64_t> released_bytes{0};  // relaxed: of buffers of clients, since memory was last given back
   std::function<void()> stop = [] {};            // ends the server, soon; from any thread

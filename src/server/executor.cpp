@@ -15,7 +15,7 @@ namespace {
 constexpr std::int64_t relative_expiry_max = std::int64_t{60} * 60 * 24 * 30;
 // An item notes its last access this exactly, so that items in use are not written all the time.
 constexpr std::uint32_t access_seconds = 60;
-// Others may take what a sweep has freed.
+// Other threads may take memory that a sweep has freed.
 constexpr unsigned room_attempts = 8;
 constexpr std::size_t swept_for_room = 4096;
 constexpr std::string_view store_failed = "SERVER_ERROR the pool has failed\r\n";
@@ -55,8 +55,8 @@ void executor::note_access(const item& i) noexcept {
   } while (!session_.change_state(i, s, wanted, false));
 }
 
-// A session that has entered gains nothing from what threads have removed since.  Afterwards nothing that this one has
-// found is there any more: what replies refer to is copied first.
+// A session that has entered does not get memory of items that threads have removed since. After leaving, its found
+// items may be gone: so values to which replies refer are copied first.
 update_result executor::update_outside(std::string_view key, decision& by) noexcept {
   if (let_go_ && !let_go_()) return {outcome::no_room, 0};
   session_.leave();
@@ -73,7 +73,7 @@ update_result executor::update(std::string_view key, decision& by, std::size_t v
     const bool same_room = r.what == outcome::no_room;
     const unsigned wanted_class = class_of(key.size(), value_bytes);
     const bool evicts = shared_.config.evictions;
-    // Where a look may be in vain, one a second is made for each size: a set that cannot be stored must cost little.
+    // A search that may be in vain is made once a second for each size: a set that cannot be stored must cost little.
     const bool may_be_vain = same_room || !evicts;
     if ((same_room && !evicts) || (may_be_vain && no_room_at_[wanted_class] == now_)) break;
     const item_store::sweep_wish wish{now_, item_bytes(key.size(), value_bytes),
@@ -106,7 +106,7 @@ update_result executor::update(std::string_view key, decision& by, std::size_t v
     if (gone == 0 && may_be_vain) break;
   }
   if (lacks_room()) {
-    // What was removed for it has not become room: it would cost as much for the next one.
+    // The removed items have not become room: the next try would cost as much.
     if (r.what == outcome::no_room) no_room_at_[class_of(key.size(), value_bytes)] = now_;
     counters_.add(class_of(key.size(), value_bytes), class_count::outofmemory);
     r.what = outcome::no_memory;
@@ -132,7 +132,7 @@ void executor::line(const command& c, reply_buffer& out, std::string_view text) 
   out.commit(to);
 }
 
-// Meta commands are told of errors also when they are quiet.
+// Errors are answered also to quiet meta commands.
 void executor::fail(const command& c, reply_buffer& out) {
   if (!c.silent || c.what == verb::meta_set) out.append(store_failed);
 }
@@ -299,7 +299,7 @@ void executor::store(const command& c, reply_buffer& out) {
 
 void executor::note_no_memory(const command& c) noexcept {
   counters_.add(count::store_no_memory);
-  // The old value must not outlive the one that was to replace it.
+  // The old value must not outlive a failed replacement.
   if (c.what == verb::set || c.what == verb::meta_set) remove_quietly(c.key);
 }
 

@@ -21,7 +21,7 @@ class executor {
   executor(environment& shared, counters& own, item_session& session) noexcept
       : shared_{shared}, counters_{own}, session_{session}, now_{shared.clock.now()} {}
 
-  // To be called before a round of commands: looks at the clock.
+  // Reads the clock; called before a round of commands.
   void look_at_clock() noexcept {
     now_ = shared_.clock.now();
     shared_.store.tick(now_);
@@ -35,17 +35,17 @@ class executor {
   };
   // The session must have entered. `again` continues a command that said so.
   after execute(command& c, reply_buffer& out);
-  // Called before the session leaves in the middle of a round: what refers to items that it has found keeps copies.
-  // False: there is no memory for that.
+  // Sets the call before the session leaves in the middle of a round: references to items that it has found become
+  // copies. False: there is no memory for that.
   void before_letting_go(std::function<bool()> settle) { let_go_ = std::move(settle); }
-  // A command that was to store and has no memory for it.
+  // Notes a storing command that gets no memory.
   void note_no_memory(const command& c) noexcept;
 
  private:
-  // Whether the key has an item that may be seen, counting why not.
+  // Whether the key has a visible item; counts the reason if not.
   look find(std::string_view key, item& found) noexcept;
   void note_access(const item& i) noexcept;
-  // Makes room when there is none, as far as that is allowed.
+  // Updates, and makes room if there is none and eviction is allowed.
   update_result update(std::string_view key, decision& by, std::size_t value_bytes) noexcept;
   update_result update_outside(std::string_view key, decision& by) noexcept;
   void remove_quietly(std::string_view key) noexcept;
@@ -56,8 +56,8 @@ class executor {
   [[nodiscard]] unsigned class_of(std::size_t key, std::size_t value) const noexcept {
     return shared_.classes.of(item_bytes(key, value));
   }
-  // What a client is told of an expiry that there is. What has expired comes out negative, and goes out as memcached
-  // writes it, without a sign.
+  // The answer to a client about an expiry. A past one is negative, and is written as memcached writes it, without a
+  // sign.
   [[nodiscard]] std::uint32_t seconds_left(std::uint32_t expiry) const noexcept {
     return std::max(expiry, shared_.beginning() + 1) - now_;
   }
@@ -104,16 +104,17 @@ class executor {
   item_session& session_;
   std::uint32_t now_;
   std::function<bool()> let_go_;
-  // When a sweep has last found nothing that could make room for this size class.
+  // Last time that a sweep found nothing that could make room for this size class.
   std::array<std::uint32_t, size_classes_max> no_room_at_{};
 };
 
-// The memcached that this one answers as: clients take its numbers for features, and some take the last that they find.
+// The version of memcached as which this server answers: clients derive features from its numbers, some from the last
+// number that they find.
 inline constexpr std::string_view version_text = "1.6.18";
 
 inline constexpr std::string_view no_memory_text = "SERVER_ERROR out of memory storing object";
 
-// More than this waiting for a client, and its next command waits too.
+// If more than this waits for a client, its next command waits, too.
 inline constexpr std::size_t reply_bytes_high = std::size_t{256} << 10;
 
 }  // namespace nvm::server

@@ -1,4 +1,4 @@
-// nv-memcached: reads the command line, becomes what it says, opens the store and serves.
+// nv-memcached: reads the command line, changes user and becomes a daemon as it says, opens the store and serves.
 #include <grp.h>
 #include <malloc.h>
 #include <pwd.h>
@@ -62,7 +62,7 @@ class pid_file {
     if (is_written_) ::unlink(beside_.c_str());
     if (has_name_) ::unlink(path_.c_str());
   }
-  // Nothing where none is wanted. False: errno.
+  // Does nothing if no file is wanted. False: errno.
   [[nodiscard]] bool write() {
     if (path_.empty()) return true;
     if (std::error_code none; std::filesystem::is_directory(path_, none)) {
@@ -92,7 +92,7 @@ class pid_file {
 
 int serve(const settings& s) {
   const auto no_id = [&s] { return "-P " + s.pid_path + ": " + std::strerror(errno); };
-  // First: a second server of this port makes no pool, and none is made that cannot be served.
+  // First: so a second server of this port makes no pool, and no pool is made that cannot be served.
   pid_file own_id{s.pid_path};
   if (!own_id.write()) return complain(exit_unavailable, no_id());
   auto addresses = service::take_addresses(s);
@@ -145,9 +145,9 @@ int run(int argc, char** argv) {
   if (s.core_dumps) allow_core_files();
   if (const std::string problem = become(s.user); !problem.empty()) return complain(exit_usage, problem);
   if (s.daemon) {
-    // Paths on the command line stay what they were: the directory is kept.
+    // The directory is kept, so that paths on the command line stay valid.
     if (::daemon(1, s.verbosity != 0 ? 1 : 0) != 0) return complain(exit_internal, std::strerror(errno));
-    if (!s.log_path.empty()) static_cast<void>(open_log(s.log_path));  // it could be had before
+    if (!s.log_path.empty()) static_cast<void>(open_log(s.log_path));  // the same open has worked before
   }
   if (s.lock_memory && ::mlockall(MCL_CURRENT | MCL_FUTURE) != 0) {
     complain(0, std::string{"-k: "} + std::strerror(errno));

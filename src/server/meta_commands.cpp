@@ -1,7 +1,7 @@
 // mg, ms, md, ma, me.
 //
-// A reply repeats what its flags ask for, in their order; so an expiry that is asked for before it is changed is the
-// old one. Marks (stale, won) lie in the state word; the client whose compare-and-swap sets a mark has won.
+// A reply repeats what its flags ask for, in their order; so an expiry that is requested before its change is the old
+// one. Marks (stale, won) lie in the state word; the client whose compare-and-swap sets a mark has won.
 #include <charconv>
 #include <cstring>
 
@@ -44,7 +44,7 @@ char* put_key(char* to, std::string_view key, bool binary) noexcept {
 
 char* put_end(char* to) noexcept { return put_text(to, "\r\n"); }
 
-// What the flags of a command may ask back of an item.
+// Facts of an item that the flags of a command may request.
 struct told {
   std::uint64_t cas = 0;
   bool binary_key = false;
@@ -60,7 +60,7 @@ struct told {
   item_state before{};
 };
 
-// seconds_left(expiry) says how many there are.
+// seconds_left(expiry) gives the seconds.
 template <class F>
 char* put_asked(char* to, const command& c, const told& t, F&& seconds_left) noexcept {
   std::uint32_t expiry = t.expiry;
@@ -118,7 +118,7 @@ char* put_head(char* to, bool with_value, std::size_t value_bytes) noexcept {
   return with_value ? put_number(put_text(to, "VA "), value_bytes) : put_text(to, "HD");
 }
 
-// What every reply repeats, also one about an item that is not there.
+// Writes the fields that every reply repeats, also one about an absent item.
 char* put_opaque_and_key(char* to, const command& c) noexcept {
   for (const std::string_view word : c.flag_words()) {
     if (word[0] == 'O') to = put_opaque(to, word);
@@ -129,11 +129,11 @@ char* put_opaque_and_key(char* to, const command& c) noexcept {
 
 }  // namespace
 
-// mg with N makes an item where there is none.
+// mg with N makes an item if there is none.
 look executor::find_or_vivify(const command& c, item& found, bool& created) noexcept {
   const meta_flags& m = c.meta;
   look seen = find(c.key, found);
-  // Another client may remove at once what a third has just made: then it is our turn.
+  // Another client may at once remove an item that a third has just made: then it is our turn.
   while (seen == look::absent && m.has_vivify) {
     vivify_decision d;
     d.gone = {now_, &shared_.store};
@@ -158,7 +158,7 @@ look executor::find_or_vivify(const command& c, item& found, bool& created) noex
   return seen;
 }
 
-// Changes the state of an item as the flags of mg say; returns the state before. `won`: this client is to recache it.
+// Changes the state of an item by the flags of mg; returns the state before. `won`: this client has to renew it.
 item_state executor::note_meta_access(const command& c, const item& found, bool& won) noexcept {
   const meta_flags& m = c.meta;
   item_state before = found.state();

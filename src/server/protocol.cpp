@@ -56,7 +56,7 @@ bool words_are(const command& c, std::size_t least, std::size_t most) noexcept {
 
 // --- values ---
 
-// Waits for the value of `bytes` after the line, or refuses what cannot be stored; the line took `line_bytes`.
+// Waits for the value of `bytes` after the line, or refuses a value that cannot be stored; the line took `line_bytes`.
 parsed take_value(std::string_view input, std::size_t line_bytes, std::size_t bytes, const parse_limits& limits,
                   command& to) noexcept {
   if (item_bytes(to.key.size(), bytes) > limits.item_bytes_max) {
@@ -99,7 +99,7 @@ parsed parse_store(std::string_view input, std::size_t line_bytes, const parse_l
 
 constexpr std::string_view bad_token = "CLIENT_ERROR bad token in command line format";
 
-// Reads one flag; false: its letter is unknown. `error` stays as it is when the argument is right.
+// Reads one flag; false: its letter is unknown. A right argument leaves `error` alone.
 bool parse_flag(command& to, std::string_view word, std::string_view& error) noexcept {
   constexpr std::string_view asks_back = "OPLkstcflh";  // flags that only shape the reply
   if (asks_back.find(word[0]) != std::string_view::npos) return true;
@@ -168,8 +168,8 @@ bool parse_flag(command& to, std::string_view word, std::string_view& error) noe
   return true;
 }
 
-// Reads the flags from the word `first` on; the error is what memcached answers, empty when there is none: the first
-// flag that it does not know or has seen, else the last one with a wrong argument.
+// Reads the flags from the word `first` on; returns the error that memcached answers, or an empty text: that of the
+// first flag that is unknown or repeated, otherwise of the last one with a wrong argument.
 std::string_view parse_flags(command& to, std::size_t first) noexcept {
   std::string_view error;
   std::uint64_t seen[2] = {};
@@ -257,7 +257,7 @@ void parse_get(std::string_view line, verb what, command& to) noexcept {
   if (touches && !read_expiry(to.words[1], to.expiry)) return refuse(to, "CLIENT_ERROR invalid exptime argument");
   const std::string_view before = to.words[touches ? 1 : 0];
   to.key = {before.data() + before.size(), line.data() + line.size()};
-  // All are looked at before the first is answered, for a reply cannot be taken back.
+  // All keys are checked before the first is answered, since a reply cannot be taken back.
   for (std::string_view rest = to.key, key; !(key = next_key(rest)).empty();) {
     if (key.size() > key_bytes_max) return refuse(to, bad_format);
   }
@@ -390,7 +390,7 @@ verb storing_verb(std::string_view name) noexcept {
   }
 }
 
-// Whether so much without a line end may still become a command, or has become one.
+// Whether input of this length without a line end may still become a command, or is one.
 bool may_become_command(std::string_view input, std::size_t line_bytes) noexcept {
   if (input.size() <= line_bytes) return true;
   const std::size_t begin = input.find_first_not_of(' ');

@@ -1,9 +1,9 @@
 // memcached's text protocol, classic and meta commands: from bytes to one command at a time.
 //
-// Pure: no input or output, no memory of its own, nothing kept between calls. What the protocol refuses comes out as a
-// command too, of the verb `refused`, with the line to answer: the one that memcached 1.6.18 answers.
-// Bytes may come in any pieces: a piece without a whole command gives `incomplete`, and with it how many bytes there
-// must be before another look makes sense, so that a value in a thousand pieces is not scanned a thousand times.
+// Pure: no input or output, no memory of its own, no state between calls. Refused input comes out as a command, too, of
+// the verb `refused`, with the line that memcached 1.6.18 answers. Bytes may come in any pieces: a piece without a
+// whole command gives `incomplete`, and with it the bytes that are needed before the next try, so that a value in a
+// thousand pieces is not scanned a thousand times.
 #pragma once
 
 #include <array>
@@ -77,7 +77,7 @@ struct command {
   verb what = verb::refused;
   bool silent = false;  // "noreply": nothing is answered, not even an error
   bool drops_item =
-      false;  // refused: an item of this key is removed, so that it does not outlive what was to replace it
+      false;  // refused: an item of this key is removed, so that it does not outlive its failed replacement
   std::uint8_t word_count = 0;
   std::uint32_t flags = 0;   // of the item
   std::int64_t expiry = 0;   // as the client gave it
@@ -107,7 +107,7 @@ struct parse_limits {
 
 // Without a line end within so many bytes a command is no command, unless it gets many keys.
 inline constexpr std::size_t line_bytes_max = 2048;
-// With a line end at once it may be longer: as much as memcached receives at a time.
+// If its line end has come it may be longer: as much as memcached receives at a time.
 inline constexpr std::size_t whole_line_bytes_max = std::size_t{16} << 10;
 inline constexpr std::size_t get_line_bytes_max = std::size_t{1} << 20;
 
@@ -115,7 +115,7 @@ struct parsed {
   enum class answer : std::uint8_t {
     command,     // it took `bytes`
     incomplete,  // call again when there are `bytes`
-    hang_up,     // what comes is no protocol
+    hang_up,     // the input is not of the protocol
   };
   answer what = answer::incomplete;
   std::size_t bytes = 0;

@@ -1,5 +1,5 @@
-// What is to be sent to one client: bytes of its own, and values that lie in the store and are not copied unless the
-// client is slow. Sent with as few system calls as there are replies waiting: one, as a rule.
+// Waiting replies for one client: bytes of its own, and values in the store that are not copied unless the client is
+// slow. Usually one system call sends all waiting replies.
 #pragma once
 
 #include <sys/uio.h>
@@ -36,7 +36,7 @@ class reply_buffer {
   // As append(), but may keep a reference until settle().
   void append_value(std::string_view value);
 
-  // Ends references: what is not sent yet is copied.
+  // Ends references: values that are not sent yet are copied.
   void settle();
 
   enum class sent : unsigned char { all, some, failed };

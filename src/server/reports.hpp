@@ -14,7 +14,7 @@ using report_line = std::function<void(std::string_view name, std::string_view v
 void report_general(environment& shared, const report_line& tell);
 void report_settings(environment& shared, const report_line& tell);
 void report_connections(environment& shared, std::uint32_t now, const report_line& tell);
-// The next three look at every item.
+// The next three read every item.
 void report_items(environment& shared, item_session& session, std::uint32_t now, const report_line& tell);
 void report_slabs(environment& shared, item_session& session, const report_line& tell);
 void report_sizes(environment& shared, item_session& session, const report_line& tell);

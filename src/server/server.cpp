@@ -172,14 +172,14 @@ status service::parts::open_metrics(const listening_socket& on) {
   return {};
 }
 
-// Expired items give their memory back also without a request for them, and a failure in the background is told.
+// Expired items give their memory back also without a request for them, and a failure in the background is reported.
 void service::parts::sweep() {
   static_cast<void>(session->reached());
   if (shared.store.failed()) {
     if (shared.config.failure == on_failure::end) shared.stop();
     return;
   }
-  // Memory of clients that are gone goes back to the system, which the allocator does by itself for large pieces only.
+  // Gives memory of former clients back to the system: by itself the allocator does that only for large pieces.
   if (shared.released_bytes.load(std::memory_order_relaxed) >= released_bytes_high) {
     shared.released_bytes.store(0, std::memory_order_relaxed);
     (void)::malloc_trim(0);
@@ -213,7 +213,7 @@ result<service::addresses> service::take_addresses(const settings& given) {
       if (const status s = bind_tcp(address, given.port, sockets); !s) return s.error();
     }
   }
-  // Last: its file would stay where another address cannot be had.
+  // Last: if another address failed after it, its file would stay.
   if (!given.unix_path.empty()) {
     auto s = listen_unix(given.unix_path, given.unix_mode, given.backlog);
     if (!s) return s.error();

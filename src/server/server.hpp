@@ -1,7 +1,7 @@
-// nv-memcached: listens, hands connections to workers, and stops when asked to.
+// nv-memcached: listens, hands connections to workers, and stops on request.
 //
-// The main thread accepts, answers those who ask for metrics, waits for signals, and removes expired items a few at a
-// time. Workers do the rest (worker.hpp).
+// The main thread accepts, answers requests for metrics, waits for signals, and removes expired items a few at a time.
+// Workers do the rest (worker.hpp).
 #pragma once
 
 #include <functional>
@@ -21,16 +21,16 @@ class service {
 
   struct addresses {
     std::vector<listening_socket> of_clients;
-    std::vector<listening_socket> of_metrics;  // one, where they are wanted
+    std::vector<listening_socket> of_metrics;  // one, if metrics are wanted
   };
-  // Takes all addresses that clients, and those who ask for metrics, come to.
+  // Takes all addresses for clients and for metrics.
   static result<addresses> take_addresses(const settings& given);
-  // Listens there; nothing is served before run().
+  // Listens there; serving begins with run().
   static result<std::unique_ptr<service>> open(const settings& given, item_store& store, addresses taken);
 
   // Serves until a signal (SIGTERM, SIGINT, SIGUSR1), the command "shutdown" or, if it is to end then, a failure of the
-  // store ends it. SIGHUP calls on_hang_up. A service manager that asks to be told (NOTIFY_SOCKET) is told when clients
-  // are served and when it stops.
+  // store ends it. SIGHUP calls on_hang_up. A service manager that has set NOTIFY_SOCKET is told when clients are
+  // served and when it stops.
   status run(std::function<void()> on_hang_up);
 
  private:

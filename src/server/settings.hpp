@@ -18,7 +18,7 @@ enum class binding : std::uint8_t { automatic, text };
 
 // When a write or a sync of the pool has failed.
 enum class on_failure : std::uint8_t {
-  end,   // the server ends, with exit_failed; the next start finds everything that was acknowledged
+  end,   // the server ends with exit_failed; the next start finds all acknowledged changes
   stay,  // it answers SERVER_ERROR to commands that need the pool, until it is stopped
 };
 
@@ -72,18 +72,18 @@ struct settings {
   // the process
   bool daemon = false;
   std::string pid_path;
-  std::string log_path;  // empty: standard error stays what it is
+  std::string log_path;  // empty: standard error is unchanged
   std::string user;
   bool lock_memory = false;
   bool core_dumps = false;
 
-  std::vector<std::string> warnings;  // what was accepted and has no effect
+  std::vector<std::string> warnings;  // accepted options without effect
 };
 
-// What to do with a command line.
+// Result of a command line.
 struct command_line {
   settings given;
-  std::optional<int> exit_code;  // nothing more to do than to print and end
+  std::optional<int> exit_code;  // only print and end
   std::string output;            // for standard output
   std::string error;             // for standard error
 };

@@ -1,5 +1,5 @@
 // Items are counted by size, in memcached's slab classes: its tools and exporters expect them, and its statistics name
-// them by number. Here they are names only; where an item lies is the store's affair.
+// them by number. Here they are only names: the store decides where an item lies.
 #pragma once
 
 #include <array>

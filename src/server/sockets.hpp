@@ -1,4 +1,4 @@
-// Opening sockets to listen on, and what their ends are called.
+// Opening sockets to listen on, and names of their ends.
 #pragma once
 
 #include <sys/socket.h>
@@ -21,8 +21,8 @@ struct listening_socket {
 std::string name_of(const sockaddr_storage& address, socklen_t bytes);
 
 // Adds the sockets for `text`, which is an address, an address and a port, or empty for all addresses. Port -1: one
-// that is free. An address is taken from here on, for no server can listen on it a second time; clients are refused
-// until begin_listening().
+// that is free. From here on the address is taken, so that no second server can listen on it; clients are refused until
+// begin_listening().
 status bind_tcp(const std::string& text, int port, std::vector<listening_socket>& to);
 status begin_listening(const listening_socket& on, int backlog);
 // Listens on a Unix socket. It replaces a file at `path` only if that is a socket without a listener.

@@ -1,4 +1,4 @@
-// Which items of the pool go for new ones: a clock hand over the table.
+// The choice of items that make room for new ones: a clock hand over the table.
 #include <algorithm>
 
 #include "platform/platform.hpp"
@@ -7,7 +7,7 @@
 namespace nvm::server {
 namespace {
 
-// A sweep frees a little more than was asked for, so that not every new item sweeps.
+// A sweep frees a little more than requested, so that not every new item sweeps.
 constexpr std::uint64_t sweep_margin = std::uint64_t{64} << 10;
 
 }  // namespace
@@ -45,7 +45,7 @@ struct durable_store::sweep_choice {
   }
 };
 
-// Removes what was chosen, if it is still the same.
+// Removes the chosen item, if it is still the same.
 struct durable_store::goodbye final : decision {
   const victim* who = nullptr;
   bool same = false;
@@ -66,9 +66,9 @@ bool durable_store::remove(item_session& by, goodbye& bye, const sweep_listener&
   return true;
 }
 
-// Items come and go in memory that is cut for their size. A victim of the new item's size leaves its place; one of
-// another size leaves it with all that lie around it, and the pool can cut that memory anew. So sizes share the memory
-// as they share the victims.
+// Items come and go in memory that is cut for their size. A victim of the new item's size leaves its place to it. A
+// victim of another size goes with all items around it, and the pool can cut that memory anew. So sizes share the
+// memory as they share the victims.
 std::size_t durable_store::make_place(item_session& by, const victim& first, std::uint64_t room, std::uint32_t now,
                                       const sweep_listener& told) {
   struct around {

@@ -137,7 +137,7 @@ item volatile_store::seen(node& n) noexcept {
 std::size_t volatile_store::memory_of(const node& n) noexcept { return item_bytes(n.key_bytes, n.value_bytes); }
 
 volatile_store::shard& volatile_store::shard_of(std::string_view key) noexcept {
-  // Other bits than those by which the map in the shard chooses.
+  // Other bits than those that the map in the shard uses.
   return shards_[std::hash<std::string_view>{}(key) >> 48 & (shards - 1)];
 }
 
@@ -182,7 +182,7 @@ std::size_t volatile_store::sweep(item_session&, const sweep_wish& wish, const s
         continue;
       }
       told(found, !dead);
-      unlink(s, n);  // the last of the ring comes to this place
+      unlink(s, n);  // the last of the ring takes this place
       ++gone;
       if (s.ring.empty()) break;
     }

@@ -1,5 +1,5 @@
-// Items in ordinary memory, under locks: the twin that tests of the protocol run on and that benchmarks compare with.
-// It forgets everything when the process ends.
+// Items in ordinary memory, under locks: a twin for tests of the protocol and for comparison in benchmarks. It forgets
+// everything when the process ends.
 //
 // Threads: a mutex for each shard, none held while another is taken. Items are counted: a session holds what it has
 // found until it leaves.

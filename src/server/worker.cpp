@@ -111,15 +111,15 @@ void worker::begin_round() {
 void worker::finish_round() {
   if (ready_.empty() && !in_round_) return;
   bool durable = true;
-  // In a store that had failed before, commands were refused: that can be told.
+  // If the store had failed before the round, commands were refused: these answers can be sent.
   if (in_round_ && !failed_before_) {
-    // Asked whether or not it is waited for: what a medium takes that has failed is lost.
+    // Asked even if there is no wait: a failed medium loses whatever it takes.
     const position p = session_->reached();
     if (shared_.config.durable == durability::strict && !shared_.store.is_durable(p)) {
       counters_.add(count::waits);
       durable = shared_.store.wait(p);
     }
-    // The store is told by its next call.
+    // The store notices a lost page in its next call.
     if (platform::any_lost()) static_cast<void>(session_->reached());
     durable = durable && !shared_.store.failed();
   }
@@ -127,8 +127,8 @@ void worker::finish_round() {
   for (std::size_t i = 0; i < ready_.size(); ++i) {
     connection* const c = ready_[i];
     c->is_ready = false;
-    // A change that cannot be made durable must not be acknowledged, nor data be sent that were read from a store that
-    // has failed meanwhile: the client sees a connection that breaks.
+    // A change that cannot be made durable must not be acknowledged, and data from a store that has failed meanwhile
+    // must not be sent: the client sees a broken connection.
     if (!durable) c->hang_up();
     if (!c->send()) {
       close(c);

@@ -1,9 +1,9 @@
 // A thread that serves connections, with an event base, a session and counters of its own.
 //
-// It works in rounds. A round takes every connection that is ready, receives once from each, and carries out what has
-// come; then it waits, once for all, until what they changed or read is durable; then it sends to each all its replies
-// in one message. So a group of commands costs one wait for the medium, whichever connections they came from, and a
-// burst costs one message.
+// It works in rounds. A round receives once from every connection that is ready, and carries the commands out; then it
+// waits, once for all, until the changed and read data is durable; then it sends each client all its replies in one
+// message. So a group of commands costs one wait for the medium, whichever connections they came from, and a burst
+// costs one message.
 #pragma once
 
 #include <array>
@@ -58,13 +58,13 @@ class worker {
   [[nodiscard]] const parse_limits& limits() const noexcept { return limits_; }
   std::unique_ptr<reply_buffer> borrow_reply();
   void give_back(std::unique_ptr<reply_buffer> r) noexcept;
-  // The connection has done something; it is sent to, or closed, at the end of the round.
+  // The connection has work; at the end of the round its replies are sent, or it is closed.
   void mark_ready(connection& c);
   void begin_round();
 
  private:
   void run();
-  // Of connections that have replies in this round.  False: there is no memory for the copies.
+  // Settles the replies of connections that have some in this round. False: there is no memory for the copies.
   [[nodiscard]] bool settle_replies() noexcept;
   void finish_round();
   void close(connection* c);
@@ -87,7 +87,7 @@ class worker {
   std::vector<connection*> again_;
   std::vector<std::unique_ptr<reply_buffer>> free_replies_;
   bool in_round_ = false;
-  // In a round values of the pool are read: a page that is lost fails the pool, and not the server.
+  // A round reads values of the pool: a lost page fails the pool, but does not end the server.
   std::optional<platform::in_call> reading_;
   bool failed_before_ = false;  // the store, when the round began
 
