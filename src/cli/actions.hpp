@@ -1,4 +1,4 @@
-// The actions of a command that has several: a row for each, with how many operands it takes and its function.
+// The actions of a command that has several: a row for each, with the number of its operands and its function.
 #pragma once
 
 #include <array>
@@ -38,7 +38,7 @@ template <class Call, std::size_t N>
   return wrong == std::errc{} && end == text.data() + text.size() ? std::optional{word} : std::nullopt;
 }
 
-// Runs the action that the call names, and closes the pool that it has opened.  `missing`: what is said of too few
+// Runs the action that the call names, and closes the pool that it has opened.  `missing`: the message about too few
 // operands.
 template <class Call, std::size_t N>
 [[nodiscard]] exit_code run_action(const action<Call> (&table)[N], Call& c, std::string_view missing) {

@@ -148,7 +148,7 @@ struct request {
   rewrite_order order;
 };
 
-// Numbers from 1 on, apart by commas.
+// Reads numbers from 1 on, separated by commas.
 bool read_sites(std::string_view text, std::vector<std::uint32_t>& to) {
   while (!text.empty()) {
     const std::size_t end = std::min(text.find(','), text.size());
@@ -254,7 +254,7 @@ json document_of(const advisor::profile& run, const advisor::ranked_site& r, std
           {"best", advisor::medium_names[static_cast<std::size_t>(r.best)]}};
 }
 
-// What is added if these sites move.
+// The sums over these sites, if they move.
 json moved_by(const advisor::profile& run, const std::vector<advisor::ranked_site>& all,
               const std::vector<std::uint32_t>& chosen, medium on) {
   std::uint64_t sums[5] = {};
@@ -306,7 +306,7 @@ class report {
   }
 
  private:
-  // Sites that are asked for; else those that gain.
+  // Chooses the requested sites, otherwise those that gain.
   std::optional<failure> choose() {
     for (const std::uint32_t n : r_.sites) {
       const bool there = std::ranges::find(ranked_, n, &advisor::ranked_site::number) != ranked_.end();

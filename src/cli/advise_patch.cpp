@@ -15,7 +15,7 @@ namespace nvm::cli {
 namespace advise_patch {
 namespace {
 
-// Beside this program, in a build tree beside the compiler; else where the shell would find it.
+// Looks beside this program, in a build tree beside the compiler, then where the shell would find it.
 std::string find_program() {
   namespace fs = std::filesystem;
   if (const char* set = std::getenv("HOLDFAST_REWRITE"); set != nullptr && *set != '\0') return set;

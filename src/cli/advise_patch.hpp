@@ -1,4 +1,4 @@
-// What holdfast-rewrite says of sites, and the patch that it makes: a program of its own, since it links Clang.
+// Verdicts and patch of holdfast-rewrite, which is a program of its own, since it links Clang.
 #pragma once
 
 #include <cstdint>

@@ -1,4 +1,4 @@
-// CLI11 splits the words; what they may be stands in the tables, and every value is checked here.
+// CLI11 splits the words; the tables say what they may be, and every value is checked here.
 #include "cli/arguments.hpp"
 
 #include <fmt/core.h>
@@ -175,7 +175,7 @@ void command_line::read_command(const std::vector<std::string>& rest) {
 
 command_line command_line::read(int argc, const char* const* argv) {
   command_line line;
-  // A failure to read the line is reported as JSON too when it asks for that.
+  // A failure to read the line is reported as JSON, too, if the line asks for that.
   for (int i = 1; i < argc && std::string_view{argv[i]} != "--"; ++i) {
     if (std::string_view{argv[i]} == "--json") line.json = true;
   }

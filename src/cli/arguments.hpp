@@ -15,7 +15,7 @@ namespace nvm::cli {
 
 class arguments {
  public:
-  // Names are those of the command's table; the option must be of the kind that is asked for.
+  // Names are those of the command's table; the option must be of the kind of the function.
   [[nodiscard]] bool flag(std::string_view option) const { return values_.contains(option); }
   [[nodiscard]] std::optional<std::uint64_t> number(std::string_view option) const;
   [[nodiscard]] std::optional<std::string> choice(std::string_view option) const;
@@ -38,7 +38,7 @@ class arguments {
   std::vector<std::string> rest_;
 };
 
-// What the program was asked to do.
+// The request of a command line.
 struct command_line {
   bool json = false;
   bool quiet = false;

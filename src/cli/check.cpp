@@ -52,7 +52,7 @@ constexpr std::string_view examples[] = {"holdfast check cache.nvm",
 struct collector {
   const console& out;
   progress& line;
-  std::atomic<double>& share;  // that is done, for the thread that draws
+  std::atomic<double>& share;  // finished share, for the thread that draws
   std::optional<std::uint64_t> limit;
   std::uint64_t count = 0;
   json findings = json::array();
@@ -127,7 +127,7 @@ void print_summary(const nvm_check_summary& s, std::uint64_t findings, const std
   }
 }
 
-// Accepts a copy of a pool in use that was found to be sound: opening it for change makes it a pool of its own.
+// Accepts a copy of a pool in use that is sound: opening it for change makes it a pool of its own.
 bool accept(const std::string& path) {
   nvm_pool_options o{};
   o.accept_copy = 1;
@@ -158,7 +158,7 @@ exit_code run(const arguments& given, console& out) {
     how.accept_copy = is_copy ? 1 : 0;
     found = nvm_pool_check_with(path.c_str(), &how, &summary);
     if (into.thrown) std::rethrow_exception(into.thrown);
-    // A pool without one superblock that holds can be walked no further: that is the finding.
+    // A pool without a valid superblock cannot be walked: that is the finding.
     if (found < 0 && nvm_errno() == NVM_E_CORRUPT && into.count == 0) {
       why_not = library_failure(path);
       into.add(0, why_not.message.c_str());

@@ -1,5 +1,5 @@
-// What a command of the tool is: plain data that the parser, the help, the manual page and the completion scripts read,
-// and one function.  A new command is a new file that defines one `command` and a line in commands.cpp.
+// A command of the tool: plain data that the parser, the help, the manual page and the completion scripts read, and one
+// function.  A new command is a new file that defines one `command` and a line in commands.cpp.
 #pragma once
 
 #include <span>
@@ -26,7 +26,7 @@ enum class value_kind {
   seconds,      // decimal seconds, kept in nanoseconds
   permissions,  // octal
   choice,       // one of `choices`
-  text,         // anything but nothing
+  text,         // not empty
   path,         // of a file
 };
 
@@ -46,7 +46,7 @@ struct operand {
   bool required;
   std::string_view help;
   std::span<const std::string_view> choices = {};
-  bool many = false;  // any number of them; the last operand of a command only
+  bool many = false;  // any number of them; only the last operand of a command
 };
 
 // A field of the command's --json document: "findings[].offset" is the offset of each element of `findings`.

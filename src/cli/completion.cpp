@@ -1,4 +1,4 @@
-// holdfast completion: scripts that complete the command line in bash, zsh and fish, made of the table of commands.
+// holdfast completion: scripts that complete the command line in bash, zsh and fish, made from the table of commands.
 #include "cli/arguments.hpp"
 #include "cli/manual.hpp"
 

@@ -20,7 +20,7 @@ bool terminal_has_colour() {
   return (off == nullptr || *off == '\0') && kind != nullptr && std::strcmp(kind, "dumb") != 0;
 }
 
-// Whether a failed system call says that this path cannot be opened, as opposed to a device that fails.
+// Whether a failed system call is about this path, not about a failing device.
 bool path_is_at_fault(int system_error) {
   switch (system_error) {
     case EACCES:
@@ -59,7 +59,7 @@ exit_code exit_of(int library_code, int system_error) {
   }
 }
 
-// The library's sentences begin with the pool they are about, as does the line they become part of.
+// Removes the pool's name from the library's sentence: the line in which it is printed begins with the name already.
 std::string without_subject(std::string message, std::string_view path) {
   for (const std::string& prefix : {fmt::format("pool {}: ", path), fmt::format("{}: ", path)}) {
     if (message.starts_with(prefix)) return message.substr(prefix.size());
@@ -115,9 +115,9 @@ void console::document(const json& answer) const {
 }
 
 void console::error_line(const failure& f) const {
-  // Text printed so far comes first where both go to one place.
+  // Earlier text comes first if both go to one place.
   (void)std::fflush(stdout);
-  // Not fmt::print, which throws when the line cannot be written: that failure could not be reported either.
+  // Not fmt::print, which throws if the line cannot be written: that failure could not be reported, either.
   std::fputs(fmt::format("holdfast: {}: {} ({})\n", f.subject, f.message, f.code).c_str(), stderr);
 }
 

@@ -1,5 +1,5 @@
-// Where a command's answer goes.  Text for people on standard output, or one JSON document in its place; errors on
-// standard error as `holdfast: SUBJECT: sentence (CODE)`, and with --json as a document on standard output too.
+// Output of a command. Text for people on standard output, or one JSON document instead; errors on standard error as
+// `holdfast: SUBJECT: sentence (CODE)`, and with --json also as a document on standard output.
 #pragma once
 
 #include <fmt/core.h>
@@ -15,7 +15,7 @@ namespace nvm::cli {
 
 using json = nlohmann::ordered_json;
 
-// What went wrong: code is the library's ("NVM_E_BUSY"), "USAGE" or "OUTPUT".
+// A failure: code is the library's ("NVM_E_BUSY"), "USAGE" or "OUTPUT".
 struct failure {
   exit_code exit = exit_internal;
   std::string subject;  // path or command
@@ -48,20 +48,20 @@ class console {
   // `words` in colour if standard output is a terminal that has it.
   [[nodiscard]] std::string styled(std::string_view words, style s) const;
 
-  // The whole answer with --json.  What is no UTF-8, as a path may be, is replaced.
+  // The whole answer with --json.  Bytes that are no UTF-8, possible in a path, are replaced.
   void document(const json& answer) const;
   // Reports and returns the exit code.
   exit_code fail(const failure& f) const;
   exit_code fail_library(std::string_view path) const { return fail(library_failure(path)); }
   // The error line alone, for a command that puts the failure into a document of its own.
   void error_line(const failure& f) const;
-  // Lines on standard error that are no failure, unless --quiet: about what was done, and before input is awaited.
+  // Lines on standard error that are no failures, unless --quiet: about completed work, and before a wait for input.
   void warning(std::string_view subject, std::string_view message) const;
   template <class... T>
   void note(fmt::format_string<T...> format, T&&... values) const {
     if (!quiet_) fmt::print(stderr, "{}\n", fmt::format(format, std::forward<T>(values)...));
   }
-  // Everything printed has reached its destination; otherwise reports it.
+  // Makes sure that all output has reached its destination; reports a failure otherwise.
   [[nodiscard]] exit_code finish(exit_code so_far) const;
 
  private:

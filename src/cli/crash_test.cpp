@@ -1,4 +1,4 @@
-// holdfast crash-test: what a crash may leave of a program's pools, tried.
+// holdfast crash-test: tries what a crash may leave of a program's pools.
 #include "crash_test/crash_test.hpp"
 
 #include <atomic>
@@ -88,7 +88,7 @@ crash_test::settings settings_of(const arguments& given) {
   return s;
 }
 
-// Wrong use that the table cannot tell; empty: none.
+// Wrong use that the table does not detect; empty: none.
 std::string problem_of(const crash_test::settings& s) {
   const bool log = !s.pmemcheck.empty();
   if (log && !s.program.empty()) return "--pmemcheck and a program: one of the two is tested";

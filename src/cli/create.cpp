@@ -55,7 +55,7 @@ nvm_pool_options options_of(const arguments& given) {
   return o;
 }
 
-// `file`: where the path stays.
+// `file`: storage for the path.
 nvm_tier_options tier_of(const arguments& given, const std::string& file, std::uint64_t size) {
   constexpr std::uint64_t size_default = std::uint64_t{64} << 20;
   nvm_tier_options t{};
@@ -66,7 +66,7 @@ nvm_tier_options tier_of(const arguments& given, const std::string& file, std::u
   return t;
 }
 
-// What was asked for survives power cuts; a file in memory does not.
+// The requested medium survives power cuts; a file in memory does not.
 void warn_of_memory(const nvm_pool_info& info, const std::string& path, const console& out) {
   if (info.medium != NVM_MEDIUM_SSD) return;
   const auto file = platform::file::open(path.c_str(), O_RDONLY);

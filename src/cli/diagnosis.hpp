@@ -41,7 +41,7 @@ struct diagnosis {
 
 // Why a pool there has the medium that it has.
 [[nodiscard]] std::string reason_of_medium(const diagnosis& d);
-// What a pool there survives, from everything that was tried.
+// Concludes what a pool there survives from all trials.
 void judge(diagnosis& d);
 void add_notes(diagnosis& d);
 

@@ -1,4 +1,4 @@
-// holdfast doctor: what a pool in a place may be trusted with, tried there.
+// holdfast doctor: tries in a place what a pool there can be trusted with.
 #include <signal.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -48,7 +48,7 @@ class interruptible {
     struct sigaction how{};
     how.sa_handler = [](int) { interrupted = true; };
     for (std::size_t i = 0; i < std::size(signals); ++i) ::sigaction(signals[i], &how, &before_[i]);
-    // A file that may not grow is an error like another.
+    // Exceeding the limit of a file's size is then an ordinary error.
     how.sa_handler = SIG_IGN;
     ::sigaction(SIGXFSZ, &how, &too_large_before_);
   }
@@ -100,13 +100,13 @@ nvm_pool_options options_for(const diagnosis& d) {
   o.capacity = 4 << 20;
   if (d.pool) {
     o.medium = d.pool->medium;
-    // The others take no announced stores.
+    // Otherwise the default engine: the remaining ones take no announced stores.
     if (engine_of(d.pool->engine).is_its_log()) o.engine = d.pool->engine;
   }
   return o;
 }
 
-// A pool there, made, opened and closed.  Empty: it works.
+// Makes, opens and closes a pool there. Empty: it works.
 std::string try_pool(diagnosis& d, const std::string& path) {
   const nvm_pool_options o = options_for(d);
   if (std::string why = proof_pool::create(path, o); !why.empty()) return why;
@@ -170,7 +170,7 @@ void run_crashes(diagnosis& d, const std::string& folder, double seconds, std::u
   d.crash_fault = o.fault;
 }
 
-// Where PATH is; a failure with a code of exit if it is nowhere.
+// Finds the place of PATH; a failure with an exit code if there is none.
 std::optional<failure> find_place(diagnosis& d) {
   struct ::stat facts{};
   if (::stat(d.path.c_str(), &facts) != 0) {

@@ -105,7 +105,7 @@ struct walker {
       stopped = true;
       return 1;
     }
-    // What is lost of it is told by the walk, and not printed as zeros.
+    // Lost bytes of it are reported by the walk, not printed as zeros.
     const platform::in_call reading;
     if (!summary && !is_there(static_cast<const std::byte*>(object), size)) return 1;
     all.add(size);
@@ -180,7 +180,7 @@ int visit(void* object, std::uint32_t type, std::size_t size, void* argument) {
   }
 }
 
-// A class of sizes ends at a power of two, and the first one at 16 bytes.
+// A class of sizes ends at a power of two, the first one at 16 bytes.
 std::uint64_t first_size(std::uint64_t last) noexcept { return last == 16 ? 1 : last / 2 + 1; }
 
 void print_summary(const walker& w, const std::string& path) {

@@ -33,7 +33,7 @@ struct collecting {
       return 1;
     }
   }
-  // Of the walk that has ended so, in order; false: it failed.
+  // Takes the result of an ended walk, in order; false: it failed.
   [[nodiscard]] bool take(int ended) {
     if (thrown) std::rethrow_exception(thrown);
     std::sort(all.begin(), all.end());

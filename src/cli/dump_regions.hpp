@@ -16,8 +16,7 @@ struct region_dump {
   std::uint64_t limit = UINT64_MAX;  // of regions
   bool stopped = false;              // there: more may come
 
-  // As text, or as a field of the document after others; nothing of a pool that has no sets.  False: the library says
-  // why.
+  // Prints text, or a further field of the document; nothing for a pool without sets.  False: the library says why.
   [[nodiscard]] bool print();
 };
 

@@ -1,4 +1,4 @@
-// holdfast gc: what a pool holds that nothing leads to, by type, and freeing it.
+// holdfast gc: garbage of a pool, by type, and freeing it.
 #include <atomic>
 #include <chrono>
 #include <exception>

@@ -1,4 +1,4 @@
-// holdfast info: what a pool's file says about itself, also beside a living owner.
+// holdfast info: facts from a pool's file, also while another process has it open.
 #include "care/check_names.hpp"
 #include "care/extents.hpp"
 #include "care/region_sets.hpp"
@@ -23,7 +23,7 @@ exit_code run(const arguments& given, console& out) {
   print_info(info, path, out);
   json document = document_of(info, path);
   json& sets = document["region_sets"] = json::array();
-  // None where they cannot be read: the full check is for that.
+  // None if they cannot be read: that is the full check's work.
   if (const auto found = care::region_sets_in(path.c_str())) {
     for (const care::region_set_on_file& set : *found) {
       out.text("  regions    set {}, {}\n", kv_actions::printable(set.name), size_text(set.bytes));

@@ -21,7 +21,7 @@ using clock = std::chrono::steady_clock;
 constexpr auto patience = std::chrono::seconds{30};  // for a child to open the pool
 constexpr std::size_t text_room = 512;
 
-// What a worker tells; it outlives the worker.
+// Reports of a worker; they outlive the worker.
 struct told {
   std::atomic<std::uint64_t> begun{0};
   std::atomic<std::uint64_t> acknowledged{0};
@@ -131,7 +131,7 @@ kill_outcome run_kills(const kill_settings& s) {
       if (opener < 0) break;
       pause(4000);
       ::kill(opener, SIGKILL);
-      if (!was_killed(end_of(opener))) break;  // it was through
+      if (!was_killed(end_of(opener))) break;  // it had finished
       ++out.kills;
       ++out.kills_of_recovery;
     }

@@ -1,4 +1,4 @@
-// Kills a process that works on a real pool, again and again, and looks at what each kill left.
+// Kills a process that works on a real pool, again and again, and judges the state after each kill.
 #pragma once
 
 #include <atomic>
@@ -17,17 +17,17 @@ struct kill_settings {
   std::uint64_t seed = 1;
   std::function<bool(NVM_POOL*, std::uint64_t)> step = proof_pool::step;
   std::atomic<double>* share = nullptr;        // of the time that has passed
-  const std::atomic<bool>* stopped = nullptr;  // true: it is enough
+  const std::atomic<bool>* stopped = nullptr;  // true: stop early
 };
 
 struct kill_outcome {
   std::uint64_t kills = 0;
-  std::uint64_t kills_of_recovery = 0;  // of them: while the pool was being opened after the kill before
+  std::uint64_t kills_of_recovery = 0;  // of them: during the open after the previous kill
   std::uint64_t transactions = 0;       // acknowledged, all processes together
   std::string fault;                    // of the first kill that left something wrong; empty: none did
 };
 
-// Kills at least once, also when the time is over before.  Children end with this process.
+// Kills at least once, even if the time is over before.  Children end with this process.
 [[nodiscard]] kill_outcome run_kills(const kill_settings& settings);
 
 }  // namespace nvm::cli

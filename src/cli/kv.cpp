@@ -1,5 +1,5 @@
-// holdfast kv: the key-value stores of a pool, from the command line.  This file holds what the parser, the help and
-// the manual page read, and the table of actions.
+// holdfast kv: the key-value stores of a pool, from the command line.  This file holds the data for the parser, the
+// help and the manual page, and the table of actions.
 #include <string_view>
 
 #include "cli/actions.hpp"

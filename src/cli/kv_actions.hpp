@@ -1,4 +1,4 @@
-// The actions of holdfast kv, and what one call of it carries through them.
+// The actions of holdfast kv, and the state of one call.
 //
 // An action is a row in the table of kv.cpp and one function here.
 #pragma once
@@ -44,13 +44,13 @@ struct call {
   // After a refusal of either, the library's message says why.
   [[nodiscard]] bool open(bool for_change);
   [[nodiscard]] std::optional<kv> open_store(bool make);
-  // Of any name; and the calls about names, as they are of the object store or of the pool.
+  // Opens a store of any name; then calls about names, in the object store or in the pool.
   [[nodiscard]] std::optional<kv> open_named(const std::string& name, const nvm_kv_options& o);
   [[nodiscard]] bool drop_named(const std::string& name, const nvm_kv_drop_options& o = {});
   [[nodiscard]] bool rename_named(const std::string& name, const std::string& new_name);
   using visitor = int (*)(const char* name, enum nvm_kv_index index, void* argument);
   [[nodiscard]] int each_named(visitor visit, void* argument);
-  // An operand or option as bytes; nothing: it is no base64.
+  // An operand or option as bytes; no value: it is no base64.
   [[nodiscard]] std::optional<std::string> bytes_of(const std::string& text) const {
     return base64 ? bytes_of_base64(text) : std::optional{text};
   }

@@ -1,4 +1,4 @@
-// What the actions of holdfast kv share.
+// The common part of the actions of holdfast kv.
 #include "cli/kv_actions.hpp"
 
 namespace nvm::cli::kv_actions {

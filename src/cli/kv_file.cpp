@@ -35,7 +35,7 @@ text_file::text_file(const std::string& path, bool write) : path_{path} {
     file_ = std::fopen(path.c_str(), write ? "wb" : "rb");
     return;
   }
-  ::signal(SIGXFSZ, SIG_IGN);  // a file that may not grow is an error like another
+  ::signal(SIGXFSZ, SIG_IGN);  // exceeding the limit of a file's size is then an ordinary error
   auto begun = name_.begin(path.c_str(), 0666, platform::pending_name::kind::named);
   if (!begun) {
     problem_ = last_message();

@@ -12,13 +12,13 @@
 
 namespace nvm::cli::kv_actions {
 
-// What --format says, else the end of the file's name, else CSV.
+// The format from --format, otherwise from the end of the file's name, otherwise CSV.
 [[nodiscard]] text_format format_of(const arguments& given, const std::string& file);
 // The fields `file` and `format` of an answer.
 [[nodiscard]] json file_facts(const std::string& file, text_format format);
 
-// A file that is closed at the end, or one of the standard ones.  A written file gets its name when it is whole; until
-// then the name leads to what it led to before.
+// A file that is closed at the end, or one of the standard ones.  A written file gets its name when it is complete;
+// until then the name still leads to the old file.
 class text_file {
  public:
   text_file(const std::string& path, bool write);

@@ -1,8 +1,8 @@
 // holdfast kv load: entries from CSV or JSON lines.
 //
 // Loading is all or nothing unless --keep-going is given.  Input that fits one transaction is one.  Larger input goes
-// into a store of its own, NAME.loading, after a copy of what the store has already; at the end of the input that
-// store takes the place of the other in one step.  A load that died leaves NAME.loading; the next load drops it first.
+// into a store of its own, NAME.loading, after a copy of the store's present entries; at the end of the input
+// NAME.loading replaces the store in one step.  A load that died leaves NAME.loading; the next load drops it first.
 #include <algorithm>
 #include <atomic>
 #include <cstddef>
@@ -101,7 +101,7 @@ class loader {
   }
   [[nodiscard]] kv* target() { return opened(target_, c_.store); }
   [[nodiscard]] std::string stage_name() const { return c_.store + ".loading"; }
-  // The store that takes the place of the other one at the end, with all that is in that.
+  // The store that replaces the other one at the end, with a copy of its entries.
   [[nodiscard]] kv* stage() {
     if (stage_) return &*stage_;
     if (!c_.drop_named(stage_name()) && nvm_errno() != NVM_E_NOT_FOUND) return nullptr;
@@ -149,14 +149,14 @@ class loader {
     kv_batch batch;
     for (const text_entry& e : waiting_) batch.put(*store, e.key, e.value);
     if (in_regions && staged) {
-      // A group of regions takes less than a transaction, and nobody sees this store before the end.
+      // A group of regions takes less than a transaction, and no reader sees this store before the end.
       for (std::size_t i = 0; i < waiting_.size(); ++i, ++loaded_) {
         if (!store->put(waiting_[i].key, waiting_[i].value)) return failed_line(i);
       }
     } else if (batch.commit()) {
       loaded_ += waiting_.size();
     } else if (in_regions && !c_.given.flag("keep-going") && nvm_errno() == NVM_E_TOO_LARGE) {
-      return commit_into(stage());  // as what is too much for a batch
+      return commit_into(stage());  // like input that is too large for a batch
     } else if (!c_.given.flag("keep-going")) {
       return failed_line(std::min(batch.failed(), lines_.size() - 1));
     } else if (auto f = commit_one_by_one(*store)) {
@@ -179,7 +179,7 @@ class loader {
         continue;
       }
       failure f = library_failure(c_.path);
-      // What concerns the pool concerns every entry.
+      // A failure of the pool concerns every entry.
       if (nvm_errno() != NVM_E_INVALID && nvm_errno() != NVM_E_TOO_LARGE) return f;
       reject(lines_[i], f.message, f.code.c_str());
     }

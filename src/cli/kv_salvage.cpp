@@ -1,4 +1,4 @@
-// holdfast kv export --salvage: what can be read of a damaged pool, which is not opened.
+// holdfast kv export --salvage: the readable entries of a damaged pool, which is not opened.
 #include <cstdio>
 #include <exception>
 #include <utility>
@@ -10,13 +10,13 @@
 namespace nvm::cli::kv_actions {
 namespace {
 
-// What can be read of a damaged pool, without opening it.
+// Reads a damaged pool without opening it.
 struct salvage_run {
   call& c;
   std::FILE* to;
   text_format format;
   progress& line;
-  bool with_head;  // is still to be written
+  bool with_head;  // still has to be written
   bool written = true;
   std::uint64_t counts[4]{};  // by enum nvm_kv_proof
   json lost = json::array();

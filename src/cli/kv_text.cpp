@@ -12,10 +12,10 @@ namespace {
 
 constexpr std::string_view digits = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
 
-// What a CSV record is made of, fed line by line.
+// The fields of a CSV record, fed line by line.
 class csv_record {
  public:
-  // Takes a whole line with its end; returns what is wrong with it, empty: nothing so far.
+  // Takes a whole line with its end; returns the fault, or an empty text.
   std::string feed(std::string_view line) {
     for (std::size_t i = 0; i < line.size(); ++i) {
       const char c = line[i];
@@ -106,7 +106,7 @@ void add_member(nlohmann::ordered_json& o, const std::string& name, std::string_
   }
 }
 
-// Takes `name` or `name`_base64 out of a JSON object; what is wrong otherwise.
+// Takes `name` or `name`_base64 out of a JSON object; returns the fault, if any.
 std::string take_member(nlohmann::ordered_json& o, const std::string& name, std::string& out) {
   const std::string coded = name + "_base64";
   const bool plain = o.contains(name);
@@ -160,7 +160,7 @@ std::optional<std::string> bytes_of_base64(std::string_view text) {
       word = word << 6 | static_cast<std::uint32_t>(digit);
     }
     for (std::size_t k = 0; k + 1 < n; ++k) bytes += static_cast<char>(word >> (16 - 8 * k));
-    // Bits that no byte gets are zero: one text for the same bytes.
+    // Bits that belong to no byte must be zero: so the same bytes have one text.
     if (n < 4 && (word & (n == 2 ? 0xFFFFU : 0xFFU)) != 0) return std::nullopt;
   }
   return bytes;

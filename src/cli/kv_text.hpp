@@ -1,8 +1,8 @@
-// Entries of a key-value store as text: CSV as RFC 4180 has it, and JSON lines.
+// Entries of a key-value store as text: CSV by RFC 4180, and JSON lines.
 //
-// CSV: a header `key,value`, then a record of two fields each.  Bytes are bytes: a field with a comma, a quote or the
-// end of a line in it is quoted, everything else stands as it is. JSON lines: {"key": ..., "value": ...}; what is no
-// UTF-8 is "key_base64" or "value_base64" instead.
+// CSV: a header `key,value`, then a record of two fields each.  All bytes are allowed: a field with a comma, a quote or
+// the end of a line is quoted, every other is written unchanged. JSON lines: {"key": ..., "value": ...}; bytes that are
+// no UTF-8 are "key_base64" or "value_base64" instead.
 #pragma once
 
 #include <cstdint>
@@ -26,7 +26,7 @@ struct text_entry {
 [[nodiscard]] std::optional<std::string> bytes_of_base64(std::string_view text);
 [[nodiscard]] bool is_utf8(std::string_view bytes) noexcept;
 
-// What comes before the first entry.
+// Text before the first entry.
 [[nodiscard]] std::string text_head(text_format format);
 // One entry, with the end of its line.
 [[nodiscard]] std::string text_of(text_format format, std::string_view key, std::string_view value);
@@ -40,9 +40,9 @@ class entry_reader {
       : format_{format}, from_{std::move(from)}, has_header_{has_header && format == text_format::csv} {}
 
   enum class answer { entry, problem, end };
-  // After a problem the next call goes on with the line after the one that it began on.
+  // After a problem the next call continues with the line after the one on which this call began.
   [[nodiscard]] answer next(text_entry& out);
-  // The line where the last answer begins, and for a problem what is wrong.
+  // The line where the last answer begins; and the text of a problem.
   [[nodiscard]] std::uint64_t line() const noexcept { return line_; }
   [[nodiscard]] const std::string& problem() const noexcept { return problem_; }
 

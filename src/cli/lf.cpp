@@ -1,6 +1,6 @@
 // holdfast lf: the lock-free structures of a pool, read from the command line.
 //
-// The pool is opened for change, since opening a structure frees what a crash has left of it; no entry changes.
+// The pool is opened for change, since opening a structure frees the remains of a crash; no entry changes.
 #include <algorithm>
 #include <cstddef>
 #include <exception>
@@ -68,7 +68,7 @@ struct call {
     at = pool::open(path.c_str(), nvm_pool_options{});
     return at.has_value();
   }
-  // The structure that the command line names, of whichever kind it is.
+  // Opens the structure that the command line names, of any kind.
   [[nodiscard]] bool open_structure() {
     if (!open()) return false;
     const std::string& name = given.operand(2);
@@ -267,7 +267,7 @@ exit_code scan(call& c) {
   return exit_good;
 }
 
-// Sums of all entries, and with check whether each is found by its key and as many are there as are counted.
+// Sums over all entries; with check, also whether each is found by its key and their number is the count.
 exit_code look_at_all(call& c) {
   const bool checks = c.action == "check";
   if (!c.open_structure()) return c.failed();

@@ -1,4 +1,4 @@
-// What a word that is none of those expected was likely meant to be.
+// The expected word that an unexpected one was probably meant to be.
 #pragma once
 
 #include <span>

@@ -39,7 +39,7 @@ int protected_main(int argc, char** argv) {
   } catch (const std::bad_alloc&) {
     out.error_line({exit_internal, "memory", "NVM_E_NO_MEMORY", "no volatile memory left"});
   } catch (const std::system_error& e) {
-    // What throws these is a write to standard output.
+    // Only writes to standard output throw these.
     out.error_line({exit_internal, "standard output", "OUTPUT", e.code().message()});
   } catch (const std::exception& e) {
     out.error_line({exit_internal, "internal", "INTERNAL", e.what()});

@@ -7,10 +7,10 @@
 
 namespace nvm::cli {
 
-// What the tool is, as the first words of help and manual.
+// The tool in one phrase, for the beginning of help and manual.
 inline constexpr std::string_view tool_summary = "look after pools of Holdfast, a durable heap for C and C++";
 
-// Exit codes and what they mean, for help, the manual page and anybody's script.
+// Exit codes and their meanings, for help, the manual page and scripts.
 struct exit_meaning {
   exit_code code;
   std::string_view meaning;

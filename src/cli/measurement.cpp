@@ -22,7 +22,7 @@ std::uint64_t now_ns() noexcept {
           .count());
 }
 
-// Leaves the transaction after a failure and keeps what failed as the thread's last failure.
+// Leaves the transaction after a failure, which stays the thread's last failure.
 bool give_up(NVM_POOL* pool) noexcept {
   if (nvm_tx_depth(pool) != 0) (void)nvm_tx_abort(pool);
   return false;
@@ -117,7 +117,7 @@ void work_of_thread(shared_run& run) {
   const std::uint64_t counted_from = begin + run.ns / 10;
   const std::uint64_t end = counted_from + run.ns;
   std::uint64_t last = begin;
-  // One operation at least, however slow the device is.
+  // At least one operation, however slow the device is.
   for (std::uint64_t turn = 0; good && (last < end || sample.count() == 0) && !run.stop.load(std::memory_order_relaxed);
        ++turn) {
     good = run.what.operate(run.pool.get(), objects.at(turn), run.what.bytes, turn);
@@ -150,8 +150,7 @@ void duration_sample::add(std::uint64_t ns) {
 }
 
 void duration_sample::add(const duration_sample& other) {
-  // Threads that were slower kept a larger share of what they did; their strides differ by little in runs of one
-  // length.
+  // Slower threads have kept a larger share of their operations; the strides differ by little in runs of one length.
   kept_.insert(kept_.end(), other.kept_.begin(), other.kept_.end());
   count_ += other.count_;
   sum_ += other.sum_;

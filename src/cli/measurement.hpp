@@ -1,4 +1,4 @@
-// What `holdfast bench` measures: a few transactions of known shape, on a pool of its own.
+// Measurements of `holdfast bench`: a few transactions of known shape, on a pool of its own.
 #pragma once
 
 #include <cstdint>
@@ -14,8 +14,8 @@
 
 namespace nvm::cli {
 
-// Durations of operations in nanoseconds.  Keeps every k-th, k doubling whenever the room is full, so that quantiles
-// stay exact over an even sample in bounded memory; number, sum and maximum are of all.
+// Durations of operations in nanoseconds.  Keeps every k-th, and doubles k whenever the room is full, so that quantiles
+// are exact over an even sample in bounded memory; number, sum and maximum are over all.
 class duration_sample {
  public:
   void add(std::uint64_t ns);
@@ -23,7 +23,7 @@ class duration_sample {
   [[nodiscard]] std::uint64_t count() const noexcept { return count_; }
   [[nodiscard]] std::uint64_t max() const noexcept { return max_; }
   [[nodiscard]] double mean() const noexcept;
-  // Sorts what is kept; `shares` of 0 to 1, ascending or not.
+  // Sorts the kept ones; `shares` are of 0 to 1, in any order.
   [[nodiscard]] std::vector<std::uint64_t> quantiles(std::span<const double> shares);
 
  private:
@@ -35,10 +35,10 @@ class duration_sample {
   std::uint64_t max_ = 0;
 };
 
-// A pool in a file whose name was removed: it vanishes with the process, in whatever way that ends.
+// A pool in a file whose name was removed: it vanishes with the process, however that ends.
 class temporary_pool {
  public:
-  // Nothing on failure: the library's last failure is about path().
+  // False: the library's last failure is about path().
   [[nodiscard]] bool create(const std::string& directory, const nvm_pool_options& options);
   temporary_pool() = default;
   ~temporary_pool();
@@ -70,7 +70,7 @@ struct operation_cost {
   double syncs = 0;
 };
 
-// Runs the workload in `threads` threads for `ns` after a tenth of that for warming up.
+// Runs the workload in `threads` threads for `ns`, after a tenth of that to warm up.
 [[nodiscard]] std::optional<failure> measure(const temporary_pool& pool, const workload& w, unsigned threads,
                                              std::uint64_t ns, duration_sample& out);
 // Runs it in this thread a fixed number of times, on a pool that was created with a meter; for at most `ns`.

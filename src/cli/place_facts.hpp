@@ -28,7 +28,7 @@ struct device_facts {
 
 enum class verdict { yes, no, unknown };
 
-// Whether what a sync reported as done survives a power cut, as far as the system tells, and why.
+// Whether synced data survives a power cut, as far as the system tells, and why.
 struct sync_judgement {
   verdict holds = verdict::unknown;
   std::string because;
@@ -73,7 +73,7 @@ struct memory_trials {
                                          const std::string& preloaded, const mount_facts* below);
 [[nodiscard]] sync_judgement judge_syncs(const mount_facts& mount);
 
-// The parts that the platform flushes by itself when power fails, of all regions of non-volatile memory, by the
+// The parts of the platform that it flushes by itself when power fails, over all regions of non-volatile memory, by the
 // kernel's names ("cpu_cache", "memory_controller"), each once.
 [[nodiscard]] std::vector<std::string> persistence_domains();
 // This is a virtual machine.
@@ -82,7 +82,7 @@ struct memory_trials {
 [[nodiscard]] std::optional<room_facts> room_in(const std::string& folder);
 [[nodiscard]] process_limits limits_of_process();
 
-// Writes of a page in a new file there, each synced by fdatasync; the file is removed.
+// Measures writes of a page in a new file there, each synced by fdatasync; the file is removed.
 [[nodiscard]] sync_latency measure_syncs(const std::string& folder, double seconds);
 [[nodiscard]] memory_trials try_memory(const std::string& folder);
 

@@ -1,4 +1,4 @@
-// What several commands say about a pool, in text and in JSON.
+// Facts about a pool that several commands print, in text and in JSON.
 #pragma once
 
 #include <array>
@@ -40,7 +40,7 @@ enum class pool_condition {
 // The fields that `info` and `create` print, and their documentation.
 [[nodiscard]] json document_of(const nvm_pool_info& info, const std::string& path);
 [[nodiscard]] std::span<const json_field> info_fields() noexcept;
-[[nodiscard]] std::span<const json_field> new_pool_fields() noexcept;  // without what only a used pool has
+[[nodiscard]] std::span<const json_field> new_pool_fields() noexcept;  // without the fields of used pools
 void print_info(const nvm_pool_info& info, const std::string& path, const console& out);
 
 }  // namespace nvm::cli

@@ -148,12 +148,12 @@ class reader {
  public:
   explicit reader(const std::vector<pool_field>& fields) : fields_{fields} {}
 
-  // Fields [begin, end) of what lies in `room`; their names begin with `prefix`, which goes without saying.
+  // Fields [begin, end) of the bytes in `room`; their names begin with `prefix`, which is left out.
   json read(std::size_t begin, std::size_t end, std::span<const std::byte> room, std::size_t prefix) const {
     json values = json::object();
     for (std::size_t i = begin; i < end; i += 1 + fields_[i].at.inner) {
       const nvm_field_info& f = fields_[i].at;
-      // An object may be smaller than its type says: it is as large as the program asked for.
+      // An object may be smaller than its type: it is as large as the program requested.
       if (f.offset > room.size()) continue;
       const std::uint64_t there = (room.size() - f.offset) / f.bytes;
       const std::uint64_t count = f.count == 0 ? there : std::min(f.count, there);

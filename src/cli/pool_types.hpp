@@ -1,4 +1,4 @@
-// The types that a pool knows, for commands that name them and show what lies in objects.
+// The types that a pool knows, for commands that name them and show the contents of objects.
 #pragma once
 
 #include <cstddef>
@@ -29,7 +29,7 @@ struct pool_type {
 // By id.
 class pool_types {
  public:
-  // Nothing: nvm_errno() and nvm_errormsg() say why.
+  // No value: nvm_errno() and nvm_errormsg() say why.
   [[nodiscard]] static std::optional<pool_types> of(NVM_POOL* pool);
 
   [[nodiscard]] const std::map<std::uint32_t, pool_type>& all() const noexcept { return types_; }
@@ -37,7 +37,7 @@ class pool_types {
   [[nodiscard]] const pool_type* find(std::uint32_t id) const noexcept;
   // "node", also of the library's own types; empty: the name is unknown.
   [[nodiscard]] std::string_view known_name(std::uint32_t id) const noexcept;
-  // The ids of that name: of types that were laid out in different ways, several.
+  // The ids of that name: several, if types of that name have different layouts.
   [[nodiscard]] std::set<std::uint32_t> named(std::string_view name) const;
   // "node", or the id in hexadecimal.
   [[nodiscard]] std::string name_of(std::uint32_t id) const;
@@ -50,7 +50,7 @@ class pool_types {
 [[nodiscard]] std::string kind_text(const pool_field& field, const pool_types& types);
 [[nodiscard]] std::string_view kind_name(std::uint32_t kind) noexcept;
 
-// What lies in the fields of an object, by their names; of an array of objects a list of that.
+// Values of an object's fields, by their names; for an array of objects a list of these.
 [[nodiscard]] json values_of(const pool_type& type, std::span<const std::byte> object);
 
 }  // namespace nvm::cli

@@ -113,11 +113,11 @@ bool write_file(const std::string& path, const bytes& contents) {
   std::ofstream file{path, std::ios::binary | std::ios::trunc};
   file.write(reinterpret_cast<const char*>(contents.data()), static_cast<std::streamsize>(contents.size()));
   file.close();
-  // A pool that others may write to is refused.
+  // A pool that other users may write to is refused.
   return file.good() && ::chmod(path.c_str(), 0600) == 0;
 }
 
-// The run, as the file saw it.  Nothing grows: the length of the file stays what it is.
+// Records the run as the file sees it. The file keeps its length.
 std::string record(const power_cut_settings& s, bytes& before, std::vector<event>& events) {
   nvm_pool_options o{};
   o.size = o.capacity = 512 * 1024;
@@ -148,13 +148,13 @@ std::string record(const power_cut_settings& s, bytes& before, std::vector<event
   return why;
 }
 
-// The file at a moment: what is certain, and the versions of each sector that may be there in its place.
+// The file at a moment: its certain contents, and for each sector the later versions that may be there instead.
 class moments {
  public:
   moments(bytes before, const std::vector<event>& events, bool syncs_do_nothing)
       : certain_{std::move(before)}, events_{events}, syncs_do_nothing_{syncs_do_nothing} {}
 
-  // Goes on by one event; false: there is none.
+  // Advances by one event; false: there is none.
   bool advance() {
     if (at_ == events_.size()) return false;
     const event& e = events_[at_];
@@ -228,7 +228,7 @@ class moments {
     }
   }
 
-  // A sync has taken everything that was written before event `covered`.
+  // A sync has made all writes before event `covered` certain.
   void settle(std::uint64_t covered) {
     for (auto i = open_.begin(); i != open_.end();) {
       std::vector<version>& versions = i->second;
@@ -267,7 +267,7 @@ power_cut_outcome run_power_cuts(const power_cut_settings& s) {
   std::mt19937_64 dice{s.seed};
   const auto begin = clock::now();
   const std::chrono::duration<double> time{s.seconds};
-  // The whole run is gone through once, each moment as long as its share of the time lasts, and then again.
+  // Walks the whole run once, and gives each moment its share of the time; then again.
   for (std::uint64_t round = 0;; ++round) {
     moments now{before, events, s.syncs_do_nothing};
     while (now.advance()) {
@@ -275,7 +275,7 @@ power_cut_outcome run_power_cuts(const power_cut_settings& s) {
       if (s.share != nullptr) *s.share = past / time;
       if (past >= time || (s.stopped != nullptr && *s.stopped)) return out;
       if (!now.is_write() && !now.is_sync()) continue;
-      // A rough first pass over all of the run, finer ones after it.
+      // The first pass over the run is rough, later ones are finer.
       if (dice() % (moments_worth_it / 64 + 1) > round) continue;
       const std::uint64_t chosen = now.open_sectors() == 0 ? 0 : dice() % now.open_sectors();
       const auto try_state = [&](auto&& choose) {

@@ -1,4 +1,4 @@
-// One line on a terminal that says what takes long; nothing elsewhere, and nothing before a second has passed.
+// One line on a terminal that shows a long operation; only on terminals, and only after a second.
 #pragma once
 
 #include <chrono>

@@ -1,8 +1,8 @@
-// A pool whose contents say by themselves whether they are whole: what the doctor kills and cuts the power of.
+// A pool whose contents prove whether they are complete: for the doctor's kills and power cuts.
 //
-// Transaction n stores n into the root and into four cells that lie in pages of their own, makes a block that is filled
-// with what follows from n, and frees the block of transaction n - 8.  Whatever a crash leaves, recovery must find one
-// n everywhere, the blocks of the last eight transactions, and nothing else.
+// Transaction n stores n into the root and into four cells that lie in pages of their own, makes a block whose contents
+// follow from n, and frees the block of transaction n - 8. After any crash, recovery must find one n everywhere, the
+// blocks of the last eight transactions, and no other.
 #pragma once
 
 #include <cstdint>
@@ -15,7 +15,7 @@ namespace nvm::cli {
 
 class proof_pool {
  public:
-  // A new pool with number 0 in it, closed.  The text says why not; empty: there is one.
+  // Makes a new pool with number 0 in it, closed. Returns the failure, or an empty text.
   [[nodiscard]] static std::string create(const std::string& path, const nvm_pool_options& options);
 
   // Opens it; null: nvm_errormsg() says why.
@@ -27,8 +27,8 @@ class proof_pool {
   // With one store that is not announced, as a program may forget to.
   [[nodiscard]] static bool step_with_a_store_forgotten(NVM_POOL* pool, std::uint64_t n);
 
-  // Judges a file that no process has open: what is wrong, empty: nothing.  The full check, then a recovering open,
-  // then the contents.  `acknowledged`: transactions that must be there; `begun`: the last that can be.
+  // Judges a file that no process has open; returns the fault, or an empty text.  The full check, then a recovering
+  // open, then the contents.  `acknowledged`: transactions that must be there; `begun`: the last that can be.
   [[nodiscard]] static std::string judge(const std::string& path, std::uint32_t medium, std::uint64_t acknowledged,
                                          std::uint64_t begun);
 };

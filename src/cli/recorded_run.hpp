@@ -1,5 +1,5 @@
-// A small program that is compiled by holdfast-cc, recorded and explored as `holdfast crash-test` does: what a power
-// cut may leave of a pool on memory that is written back by lines.
+// A small program, compiled by holdfast-cc, then recorded and explored as `holdfast crash-test` does: states that a
+// power cut may leave of a pool on memory that is written back by lines.
 #pragma once
 
 #include <atomic>
@@ -9,7 +9,7 @@
 namespace nvm::cli {
 
 struct recorded_outcome {
-  std::string problem;  // why nothing could be tried; empty: it was
+  std::string problem;  // why there was no trial; empty: there was
   std::uint64_t transactions = 0;
   std::uint64_t states = 0;
   std::string fault;  // of the first state that is wrong; empty: none was

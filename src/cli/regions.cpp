@@ -1,6 +1,6 @@
 // holdfast regions: the regions of a pool from the command line.
 //
-// What only looks opens the pool read-only: its file stays as it is, and others may look at the same time.
+// Actions that only read open the pool read-only: its file does not change, and others may read at the same time.
 #include <algorithm>
 #include <bit>
 #include <cerrno>
@@ -50,7 +50,7 @@ struct call {
     return out.fail({exit_usage, "regions " + action, "USAGE", std::move(what)});
   }
   [[nodiscard]] exit_code failed() const { return out.fail_library(path); }
-  enum class purpose { look, change, make };  // make: a set that is not there
+  enum class purpose { look, change, make };  // make: the set may be missing
   [[nodiscard]] bool open(purpose what) {
     nvm_pool_options o{};
     o.read_only = what == purpose::look ? 1 : 0;
@@ -65,7 +65,7 @@ struct call {
     set = nvm_regions_open(at->handle(), given.operand(2).c_str(), &o);
     return set != nullptr;
   }
-  // The number that the command line names; an exit code where it is none.
+  // The region's number from the command line; no value: it is no number.
   [[nodiscard]] std::optional<std::uint64_t> rid() const { return word_of(given.operand(3)); }
   [[nodiscard]] exit_code no_rid() const {
     return misused(fmt::format("\"{}\" is no number of a region", given.operand(3)));
@@ -76,7 +76,7 @@ struct call {
     const auto found = std::find(std::begin(mode_names), std::end(mode_names), name);
     return static_cast<unsigned>(found - std::begin(mode_names));
   }
-  // What an action answers about a region that is not there.
+  // The answer about a missing region.
   [[nodiscard]] exit_code not_found(json answer) const {
     answer["found"] = false;
     out.document(answer);
@@ -251,7 +251,7 @@ exit_code get(call& c) {
   return exit_good;
 }
 
-// Standard input, to its end or so many bytes; nothing: it cannot be read.
+// Standard input, to its end or so many bytes; no value: it cannot be read.
 std::optional<std::string> standard_input(std::uint64_t most) {
   std::string bytes;
   char part[65536];
@@ -264,11 +264,11 @@ std::optional<std::string> standard_input(std::uint64_t most) {
   return bytes;
 }
 
-// A region that is there, in one change: all of it anew, what follows it, or what it has from an offset on.
+// Changes an existing region in one step: all of it, bytes after its end, or bytes from an offset on.
 int change(const call& c, std::uint64_t rid, std::uint64_t size, const std::string& bytes) {
   if (nvm_region_begin(c.set, rid, c.mode()) != 0) return -1;
   const std::uint64_t at = c.action == "append" ? size : c.given.number("offset").value_or(0);
-  // Bytes in place of others are written as such, so that what is logged is what the mode says.
+  // Bytes that replace others are written as a change, so that the mode decides how they are logged.
   const std::size_t within = std::min<std::uint64_t>(bytes.size(), size - at);
   const bool is_whole = c.action == "put" && !c.given.number("offset");
   int done = within == 0 ? 0 : nvm_region_write(c.set, rid, at, bytes.data(), within);

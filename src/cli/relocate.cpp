@@ -1,4 +1,4 @@
-// holdfast relocate: a closed pool is made to be at home at another address, or a relocation is finished.
+// holdfast relocate: gives a closed pool another preferred address, or finishes a relocation.
 #include <cstdlib>
 #include <optional>
 
@@ -53,7 +53,7 @@ exit_code run(const arguments& given, console& out) {
   if (given.flag("transactions")) o.relocation = NVM_RELOCATE_TRANSACTIONS;
   nvm_pool_info before{};
   if (nvm_pool_inspect(path.c_str(), &before) != 0) return out.fail_library(path);
-  // On another file system than the pool's own a copy is as good.
+  // A copy on another file system than the pool's will do.
   o.medium = before.medium;
   nvm_relocation_report r{};
   nvm_pool_info now{};

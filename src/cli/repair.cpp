@@ -1,4 +1,4 @@
-// holdfast repair: a pool that check finds damaged, mended on a copy as far as what is left allows.
+// holdfast repair: mends a damaged pool, on a copy, as far as its undamaged rest allows.
 #include "care/repair.hpp"
 
 #include <signal.h>
@@ -90,7 +90,7 @@ exit_code run(const arguments& given, console& out) {
     return out.fail({exit_usage, "repair", "USAGE", "--in-place and --out: one of the two"});
   }
   if (request.out.empty()) request.out = request.path + ".repaired";
-  ::signal(SIGXFSZ, SIG_IGN);  // a copy that may not grow is an error like another
+  ::signal(SIGXFSZ, SIG_IGN);  // exceeding the limit of a file's size is then an ordinary error
   care::repair_report report;
   status done;
   {

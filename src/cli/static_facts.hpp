@@ -1,4 +1,5 @@
-// What of programs a pool leads to (nvm/static.h), for people: this command knows of none of it and leaves it alone.
+// Names in programs to which a pool leads (nvm/static.h), for people: this command knows none of them and leaves them
+// alone.
 #pragma once
 
 #include <cstdint>
@@ -14,7 +15,7 @@ struct static_facts {
   std::uint64_t fields = 0;   // of all
 };
 
-// Nothing: nvm_errno() says why.
+// No value: nvm_errno() says why.
 [[nodiscard]] std::optional<static_facts> statics_of(NVM_POOL* pool);
 // A line for each; one for all, if there are any.
 void print_each(const static_facts& facts, const console& out);

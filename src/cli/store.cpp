@@ -85,7 +85,7 @@ json facts_of(const nvm_store_info& info) {
           {"root", info.root}};
 }
 
-// Names and indexes of the key-value stores in a store; null where this user may not attach it.
+// Names and indexes of the key-value stores in a store; null if this user may not attach it.
 json key_values_in(const call& c, const nvm_store_info& info) {
   json all = json::array();
   if (info.key_values == 0) return all;
@@ -110,7 +110,7 @@ json key_values_in(const call& c, const nvm_store_info& info) {
   return all;
 }
 
-// That begin with the prefix that is given, if one is.
+// Names of all stores, or of those with the given prefix.
 [[nodiscard]] bool names_of_all(call& c, std::vector<std::string>& names) {
   const int ended = nvm_store_names(
       c.at->handle(), c.prefix().c_str(),
@@ -188,7 +188,7 @@ exit_code show(call& c) {
   answer["key_values"] = key_values_in(c, info);
   for (const json& kv : answer["key_values"])
     c.out.text("{:<8} {}\n", kv["index"].get<std::string>(), printable(kv["name"].get<std::string>()));
-  // Of a store whose types nobody has described, or without a root, it is unknown.
+  // For a store with objects of unknown types, or without a root, it is unknown.
   const nvm_store_gc_options look{.dry_run = 1, .reserved0 = 0, .reserved = {}};
   nvm_store_gc_report r;
   if (nvm_store_gc(c.at->handle(), c.name(), &look, &r) == 0) {

@@ -1,4 +1,4 @@
-// holdfast tier: what is in a pool's fast memory, and what in its second file.
+// holdfast tier: how much of a pool is in fast memory, and how much in its second file.
 #include <array>
 
 #include "cli/arguments.hpp"

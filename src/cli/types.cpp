@@ -85,7 +85,7 @@ void print(const pool_type& t, const pool_types& types, const console& out) {
   }
 }
 
-// Objects whose pointers nobody can tell.
+// Objects whose pointers cannot be found without the program.
 struct undescribed {
   const pool_types& types;
   const console& out;

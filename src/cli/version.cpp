@@ -1,4 +1,4 @@
-// holdfast version: which one this is.
+// holdfast version: the version of this program.
 #include "cli/arguments.hpp"
 #include "cli/console.hpp"
 #include "holdfast_version.hpp"
