@@ -25,7 +25,7 @@ class player {
       guard& g = explorer_.keep_guard();
       const bool returned = g.run(steps_max, [&] {
         if (program_.start) program_.start(m);
-        // What start() does was explored with the first schedule.
+        // The work of start() was explored with the first schedule.
         if (!first) m.explore_from_here();
         scheduler_.run(m, program_.threads, c, program_.on_switch);
         if (program_.finish) program_.finish(m);

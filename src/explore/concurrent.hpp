@@ -24,7 +24,7 @@ struct concurrent {
 };
 
 struct schedule_options {
-  unsigned preemptions = 2;         // all schedules with at most so many
+  unsigned preemptions = 2;         // all schedules with at most so many preemptions
   std::uint64_t schedules_max = 0;  // 0: no limit
   // With priority_runs the schedules are chosen by random priorities instead: for tests too large for all.
   unsigned priority_runs = 0;
@@ -36,7 +36,7 @@ struct schedule_report {
   report total;  // sums over all schedules; violations carry the schedule in their tokens
   std::uint64_t schedules = 0;
   bool all = false;               // every schedule within the bound was run
-  std::uint64_t choices_max = 0;  // turns of the schedule with most
+  std::uint64_t choices_max = 0;  // most turns of a schedule
 
   [[nodiscard]] bool clean() const noexcept { return total.clean(); }
   [[nodiscard]] bool finds_violation() const noexcept { return total.finds_violation(); }

@@ -38,8 +38,8 @@ class covering_array {
   std::vector<std::uint64_t> bits_;  // by column
 };
 
-// Arrays made once for each size that is a power of two; any number of columns up to it may be used. What is returned
-// stays where it is: a level of the explorer goes on with its own while the one below asks for a larger one.
+// Arrays made once for each size that is a power of two; any number of columns up to it may be used. Returned arrays
+// stay in place: a level of the explorer still uses its own while the level below asks for a larger one.
 class covering_arrays {
  public:
   const covering_array& pairs(std::size_t columns) { return at(pairs_, columns, &covering_array::pairs); }

@@ -1,5 +1,4 @@
-// Explanation of a bad state: where the crash was, what was lost, what was not, and which order between
-// the two is missing.
+// Explanation of a bad state: the place of the crash, the lost and the kept stores, and the missing order between them.
 #include <algorithm>
 #include <cstdio>
 #include <cstring>
@@ -25,8 +24,8 @@ std::string text_of_site(const nvm_rec_site* s) {
 
 }  // namespace
 
-// Lines that need not be lost are put to high, one after the other; then, to see what must have reached the medium for
-// the failure, lines are put to low.  Both as long as the state still fails.
+// Sets lines to high, one after the other, that need not be lost for the failure; then sets lines to low, to find those
+// that must have reached the medium. Each change stays only if the state still fails.
 explorer::cause explorer::shrink(unsigned depth, tier t) {
   level& l = *levels_[depth];
   cause c{l.cuts, l.cuts};
@@ -69,7 +68,7 @@ state_path explorer::path_to(unsigned depth, const cause* shrunk) const {
     c.point = l.point;
     c.tier = l.tier_number;
     c.row = l.row;
-    // With read sets the rows depend on what was read before, so cuts are named at every depth.
+    // With read sets the rows depend on earlier reads, so cuts are named at every depth.
     if ((d == depth && shrunk != nullptr) || options_.read_set) {
       const std::vector<std::uint32_t>& cuts = d == depth && shrunk != nullptr ? shrunk->cuts : l.cuts;
       c.is_explicit = true;

@@ -1,4 +1,4 @@
-// Door of the crash explorer: every way a crash may leave the bytes that a piece of code wrote, tried.
+// Door of the crash explorer: it tries every state in which a crash may leave the bytes that a piece of code wrote.
 //
 // A subject is an image, something that runs on it, a recovery and an oracle.  explore() runs it once while recording
 // (the code is compiled with the recording pass), then builds the images that a crash could leave just before each
@@ -19,7 +19,7 @@
 // Recovery and oracle are pure functions over the image: no files, no threads, no clock.  They may store into the image
 // (all stores must be instrumented); it is put back after each state.  Same seed, same binary: same report.
 // A failure prints a token; NVM_REPLAY=<token> in the environment, or --replay <token> on the command line of any
-// program that calls explore(), runs that one state again and nothing else.
+// program that calls explore(), runs only that one state again.
 #pragma once
 
 #include <cstddef>
@@ -39,18 +39,18 @@
 
 namespace nvm::explore {
 
-// A description of what is wrong, or nothing.
+// The fault in words, or none.
 using verdict = std::optional<std::string>;
 [[nodiscard]] inline verdict pass() noexcept { return std::nullopt; }
 [[nodiscard]] inline verdict fault(std::string what) { return verdict{std::move(what)}; }
 
 // Obligations of the recovered state after a crash at this point.
 struct window {
-  std::uint64_t promised = 0;         // the effects of operations [0, promised) are there
+  std::uint64_t promised = 0;         // the effects of operations [0, promised) must be there
   std::uint64_t started = 0;          // those of [promised, started) may be; later ones are not
   std::span<const op_event> history;  // begins and ends so far, in order
   std::uint64_t event = 0;            // of the run's trace: the crash comes before it
-  unsigned depth = 0;                 // recoveries from it that were crashed, too
+  unsigned depth = 0;                 // recoveries after it that were crashed, too
 };
 
 // Bytes of the image.
@@ -66,22 +66,23 @@ struct subject {
   std::function<void(machine&)> run;
   std::function<verdict(machine&)> recover;
   std::function<verdict(machine&, const window&)> oracle;
-  std::function<verdict(machine&, const window&)> after;  // optional: go on working on the recovered image
+  std::function<verdict(machine&, const window&)> after;  // optional: further work on the recovered image
   std::function<verdict(machine&, const window&)>
-      before;  // optional: of the image as the crash left it; stores nothing
-  // Bytes whose content after recovery is free: idempotence and the trace rules do not look at them.
+      before;  // optional: judges the image as the crash left it; must not store
+  // Bytes that may have any content after recovery: the test of idempotence and the trace rules ignore them.
   std::vector<extent> volatile_bytes;
-  // Words that commit something: the trace rules want each store to them atomic, aligned, at most 8 bytes.
+  // Words that commit something: the trace rules require each store to them to be atomic, aligned, and of at most 8
+  // bytes.
   std::vector<extent> commit_words;
-  // Bytes that need not be durable when an operation ends, because recovery makes their stores again (lazily applied
-  // redo records): the rules about durability leave them to the images.
+  // Bytes that need not be durable when an operation ends, because recovery repeats their stores (lazily applied redo
+  // records): the rules about durability skip them, the images still test them.
   std::function<bool(std::uint64_t offset)> lazy;
   // Optional: bytes that recovery may read although no fence guarantees them, because they prove themselves (checksums,
   // commit words). With it, and options::read_set, the rules name all other such reads.
   std::function<bool(std::uint64_t offset)> self_validating;
   // Where logs lie: the rule "no store outside logged ranges" does not hold there.
   std::vector<extent> log_bytes;
-  std::function<std::string(std::uint64_t offset)> field;  // optional: name of what lies at the offset
+  std::function<std::string(std::uint64_t offset)> field;  // optional: name of the field at the offset
 };
 
 enum tier : unsigned {
@@ -104,12 +105,12 @@ struct options {
   std::uint64_t exhaustive_max = 4096;  // images of one crash point that are tried without choosing
   unsigned single_units_max = 64;       // t5: units of one crash point, the newest first
   unsigned random_rows = 8;             // t7: images of one crash point
-  bool read_set = false;                // lines that recovery and oracle do not read stay as they are: wants LOADS
+  bool read_set = false;                // lines that recovery and oracle do not read are not varied: needs LOADS
   unsigned full_points_max = 0;         // points of one fence label that get all tiers, later ones t1 to t3; 0: all
   unsigned nesting = 1;                 // depth of crashes inside recovery, 0 to 3; t1 to t3 are run there
   unsigned nested_every = 1;            // every n-th image's recovery is crashed
   unsigned idempotence_every = 8;       // every n-th image is recovered twice; 0: never
-  unsigned after_every = 16;            // every n-th image lives on
+  unsigned after_every = 16;            // every n-th image is worked on further
   std::uint64_t states_max = 0;         // 0: no limit
   double seconds_max = 0;               // 0: no limit; makes the report depend on the machine
   unsigned violations_max = 1;          // stop after so many
@@ -119,13 +120,13 @@ struct options {
   bool promise_at_op_end = true;        // false: only machine::promise() obliges
   bool rules = true;                    // run the trace rules
   bool print_violations = true;         // to stderr, as they are found
-  // Violations with the same `what` are one: the first is shrunk and reported, the others are counted, and
-  // violations_max counts what differs.
+  // Violations with the same `what` count as one: the first is shrunk and reported, the others are counted;
+  // violations_max counts different ones.
   bool one_of_each = false;
-  // mutation_score(): about how long a waiver is doubted.
+  // mutation_score(): about how many states test a waiver.
   std::uint64_t waived_states_max = 40'000;
-  unsigned clock_every = 256;               // images between two looks at the clock
-  std::string replay_with = "NVM_REPLAY=";  // what stands before a token in a report
+  unsigned clock_every = 256;               // images between two readings of the clock
+  std::string replay_with = "NVM_REPLAY=";  // text before a token in a report
   std::function<void(const struct violation&)> on_violation;
   // Called with each unique image before it is recovered: to keep some as starts of other subjects or of fuzzing.
   std::function<void(const machine&, const window&)> on_image;
@@ -133,7 +134,7 @@ struct options {
 
 struct violation {
   std::string what;    // one line
-  std::string report;  // everything a reader needs
+  std::string report;  // the whole explanation
   std::string token;   // replays the state
   model persistency = model::x86;
   tier found_by = t1_program_order;
@@ -166,7 +167,7 @@ struct finding {
 };
 [[nodiscard]] const char* name_of(finding::rule r) noexcept;
 
-// What of a walk along a trace is counted.
+// Counters of a walk along a trace.
 struct tally {
   std::uint64_t unique_states = 0;  // images with obligation that recovery and oracle ran on
   std::uint64_t duplicates = 0;     // built, but seen before
@@ -174,8 +175,8 @@ struct tally {
   std::uint64_t crash_points = 0;   // of the run
   std::uint64_t dirty_units_max = 0;
   std::uint64_t recovery_steps_max = 0;
-  std::uint64_t unread_units = 0;   // left out at some crash point, because nothing read them
-  std::uint64_t judged_before = 0;  // of the unique ones: the original's, before this mutant differs from it
+  std::uint64_t unread_units = 0;   // left out at some crash point, because no code read them
+  std::uint64_t judged_before = 0;  // of the unique ones: those of the original, before this mutant differs from it
   std::uint64_t unique_by_tier[tier_count] = {};
 };
 
@@ -195,10 +196,10 @@ struct report : tally {
   std::vector<finding> findings;
   std::vector<place> places;  // flush sites and fence labels met, recoveries included
 
-  // Takes the other's states, violations and findings in.
+  // Adds the other's states, violations and findings.
   void add(report&& from);
   [[nodiscard]] bool finds_violation() const noexcept { return bad_states != 0; }
-  // No bad state, and something was explored.
+  // No bad state, and at least one was explored.
   [[nodiscard]] bool clean() const noexcept { return bad_states == 0 && unique_states != 0; }
   [[nodiscard]] bool breaks_rule(finding::rule r) const noexcept;
   [[nodiscard]] bool breaks_any_rule() const noexcept;
@@ -208,7 +209,7 @@ struct report : tally {
 
 [[nodiscard]] report explore(const subject& s, const options& o = {}, const mutation& m = {});
 
-// A subject with and without mutations: what they have in common is explored once.
+// A subject with and without mutations: their common part is explored once.
 class exploration {
  public:
   // Keeps a reference to the subject.
@@ -230,7 +231,7 @@ class exploration {
                                            const mutation& m = {});
 
 // Two crashes with a life between them: some faults of a first crash show only after recovery, more work and a second
-// crash.  Under a mutation both lives are led without the part that it removes.
+// crash.  A mutation applies to both lives.
 struct two_crashes {
   subject first;
   std::function<bool(const machine&, const window&)> wanted;  // images of the first crash, before their recovery
@@ -264,10 +265,10 @@ struct mutant {
   std::uint64_t states = 0;
   std::uint64_t count = 0;  // times the place was executed
   bool took_two_crashes = false;
-  std::string waived;  // reason why it may survive, or empty
+  std::string waived;  // reason for which it may survive, or empty
 };
 struct mutation_report {
-  std::vector<report> originals;  // of the unchanged traces; clean, or the rest means nothing
+  std::vector<report> originals;  // of the unchanged traces; if they are not clean, the rest means nothing
   std::vector<mutant> mutants;
   [[nodiscard]] bool clean() const noexcept;
   [[nodiscard]] std::size_t killed() const noexcept;
@@ -282,10 +283,10 @@ struct waiver {
   std::string reason;
 };
 // Explores the subjects, then again without each fence label, each flush site and each block write site that any of
-// them met.  Every mutant ought to be killed by one of the subjects.  What a label does for the life after recovery is
-// seen only by a subject that starts from a crashed image and works on; what is wrong only after a crash that the
-// mutation itself has spoilt, by one of the `pairs`, which are asked when no subject has killed the mutant.
-// `judged`: whether a place, as in mutation::place, is left out once; nullptr: all are.
+// them met.  One of the subjects should kill each mutant. The effect of a label on the life after recovery shows only
+// in a subject that starts from a crashed image and works on. A fault that shows only after a crash spoilt by the
+// mutation itself is found by one of the `pairs`, which are tried when no subject has killed the mutant.  `judged`:
+// whether a place, as in mutation::place, is left out once; nullptr: all are.
 [[nodiscard]] mutation_report mutation_score(std::span<const subject> subjects, const options& o = {},
                                              std::span<const waiver> waivers = {},
                                              std::span<const two_crashes> pairs = {},

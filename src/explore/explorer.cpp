@@ -19,7 +19,7 @@ double processor_seconds() noexcept {
   return static_cast<double>(t.tv_sec) + static_cast<double>(t.tv_nsec) * 1e-9;
 }
 
-// Attaches the machine for a scope, and lets go of it on every way out.
+// Attaches the machine for a scope, and detaches it on every way out.
 class attachment {
  public:
   explicit attachment(machine& m) : machine_{m} { machine_.attach(); }
@@ -47,7 +47,7 @@ explorer::explorer(const subject& s, const options& o) : subject_{s}, options_{o
     levels_.push_back(std::make_unique<level>());
     level& l = *levels_.back();
     l.image.resize(round_up(s.image.size(), page));
-    // Whatever becomes durable at this level is part of all images below it, and of the machine's.
+    // Bytes that become durable at this level are part of all images below it, and of the machine's.
     l.front.on_raise = [this, d](std::uint64_t offset, std::uint32_t bytes) {
       const std::byte* from = levels_[d]->image.data() + offset;
       for (std::size_t k = d + 1; k < levels_.size(); ++k) std::memcpy(levels_[k]->image.data() + offset, from, bytes);
@@ -83,7 +83,7 @@ void explorer::record(const std::function<void(machine&)>& run) {
   std::uint64_t h = 14695981039346656037ULL;
   const auto add = [&h](std::uint64_t v) { h = (h ^ v) * 1099511628211ULL; };
   for (const char c : subject_.name) add(static_cast<unsigned char>(c));
-  // Contents are left out: a pool that holds addresses has others each time.
+  // Contents are left out: a pool with addresses has other contents each time.
   for (const event& e : recorded_.events)
     add(e.offset + (static_cast<std::uint64_t>(e.kind) << 56) + e.bytes * 0x10001ULL);
   trace_code_ = mix32(h);
@@ -96,7 +96,8 @@ void explorer::be_quiet() noexcept {
   options_.on_image = nullptr;
 }
 
-// ---- what mutants share with the original ---------------------------------------------------------------------------
+// ---- parts that mutants share with the original
+// ---------------------------------------------------------------------------
 
 explorer::milestone explorer::milestone_at(std::uint32_t at) const {
   return {at, executed_, seen_log_.size(), report_};
@@ -111,7 +112,7 @@ void explorer::remember_place(const event& e, const milestone& m) {
   if (!milestones_[e.place]) milestones_[e.place] = m;
 }
 
-// Of the mutation whose places are marked; nullptr: it is not known.
+// First difference of the mutation whose places are marked; nullptr: unknown.
 const explorer::milestone* explorer::first_difference() const noexcept {
   const milestone* first = nullptr;
   for (std::size_t i = 0; i < milestones_.size(); ++i) {
@@ -289,7 +290,7 @@ void explorer::walk(unsigned depth) {
         visit_point(depth, i);
         break;
       case event_kind::store:
-        // What is stored is durable; only non-temporal stores make more than one image.
+        // Every store is durable; only non-temporal stores make more than one image.
         if (options_.persistency == model::eadr) {
           l.front.begin_epoch();
           visit_point(depth, i);
@@ -302,7 +303,7 @@ void explorer::walk(unsigned depth) {
   if (!stop_) visit_point(depth, count);
 }
 
-// The first points of each fence label, and of all ends of operations, are looked at more closely than the rest.
+// The first points of each fence label, and of all ends of operations, are explored more closely than the rest.
 bool explorer::wants_all_tiers(const level& l, std::uint32_t at) {
   if (options_.full_points_max == 0) return true;
   const event* e = at < l.events.events.size() ? &l.events.events[at] : nullptr;
@@ -358,7 +359,7 @@ void explorer::visit_point(unsigned depth, std::uint32_t at) {
     return;
   }
 
-  // Inside recovery, t1 to t3: enough for an order that is wrong, and cheap enough to be run everywhere.
+  // Inside recovery, t1 to t3: enough to find a wrong order, and cheap enough to run everywhere.
   constexpr unsigned cheap = t1_program_order | t2_all_low | t3_pairs;
   const unsigned tiers = depth == 0 && wants_all_tiers(l, at) ? options_.tiers : options_.tiers & cheap;
   if (options_.read_set && only_ == nullptr) leave_out_unread(depth);

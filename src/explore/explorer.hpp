@@ -28,7 +28,7 @@
 
 namespace nvm::explore {
 
-// Deterministic, small, keyed: the choices of a row depend on nothing but the row.
+// Deterministic, small, keyed: the choices of a row depend only on the row.
 class row_random {
  public:
   row_random(std::uint64_t seed, std::uint64_t point, std::uint64_t tier, std::uint64_t row) noexcept
@@ -55,9 +55,9 @@ class explorer {
   // Runs the subject (or what is given in place of its run) and keeps the trace.
   void record();
   void record(const std::function<void(machine&)>& run);
-  // Before the original is explored: its mutants, explored after it, go on from where they begin to differ.
+  // Called before the original is explored: its mutants, explored after it, begin where they differ.
   void remember() noexcept { remembers_ = true; }
-  // From here on: prints nothing, tells nobody, looks at no rules, and ends with the first violation.
+  // From here on it prints and reports nothing, skips the rules, and ends with the first violation.
   void be_quiet() noexcept;
   // keep_seen: a state that an earlier exploration of this explorer has met is a duplicate.
   report explore(const mutation& m, bool keep_seen = false);
@@ -86,9 +86,9 @@ class explorer {
     std::uint32_t at = 0;     // event before which the crash happens
     unsigned tier_number = 0;
     std::uint64_t row = 0;
-    std::vector<unit*> factors;           // units that matter at this point, without those that nothing reads
+    std::vector<unit*> factors;           // units that matter at this point, without unread ones
     std::vector<std::uint32_t> ordinals;  // of the factors among all that matter
-    std::vector<unit*> unread;            // those that nothing has read yet: they stay high
+    std::vector<unit*> unread;            // units that were not read yet: they stay high
     std::vector<std::uint32_t> unread_ordinals;
     bool read_late = false;           // a state has read one of them since
     std::vector<std::uint32_t> cuts;  // of the factors, in the state at hand
@@ -123,7 +123,7 @@ class explorer {
   bool wants_all_tiers(const level& l, std::uint32_t at);
   void note(const op_event& e);
 
-  // All factors of the level low, and what is known of their cuts laid out.
+  // Sets all factors of the level low, and lays out the known data of their cuts.
   static void lay_out(level& l);
   static std::uint64_t delta_of(level& l, std::size_t f, std::uint32_t cut) {
     return l.deltas[f] != nullptr ? l.deltas[f][cut] : l.front.delta(*l.factors[f], cut);
@@ -157,7 +157,7 @@ class explorer {
     return true;
   }
   void execute(unsigned depth, tier t, std::uint64_t hash);
-  // Makes the state that `cuts` of the level describes, runs everything on it, puts the memory back.
+  // Makes the state of the level's `cuts`, runs recovery and judges on it, puts the memory back.
   bool holds_up(unsigned depth, bool record, bool twice, bool live_on);
   // Calls f(offset, content, bytes) for each unit of the state at hand that is not at low.
   template <class F>
@@ -178,7 +178,7 @@ class explorer {
   // Explanations (explain.cpp).
   struct cause {
     std::vector<std::uint32_t> cuts;    // fewest units not at high that still fail
-    std::vector<std::uint32_t> needed;  // of those, then, fewest units not at low that still fail
+    std::vector<std::uint32_t> needed;  // then, of those, fewest units not at low that still fail
   };
   cause shrink(unsigned depth, tier t);
   [[nodiscard]] std::string explain(unsigned depth, tier t, const cause& c, const std::string& token) const;
@@ -204,16 +204,16 @@ class explorer {
   seen_set seen_;
   bool remembers_ = false;
   bool remembering_ = false;                          // the original is being explored
-  std::vector<std::uint64_t> seen_log_;               // of the original: what went into seen_, in order
+  std::vector<std::uint64_t> seen_log_;               // of the original: the entries of seen_, in order
   std::vector<std::optional<milestone>> milestones_;  // of the original, by place
   milestone point_;                                   // at the crash point of the run at hand
   std::uint32_t resumed_at_ = 0;                      // event: crash points before it were those of the original
-  std::vector<std::uint64_t> raised_;                 // lines of all levels' images that are not the subject's any more
-  bool raised_many_ = true;                           // more than are noted
+  std::vector<std::uint64_t> raised_;                 // lines of all levels' images that differ from the subject's
+  bool raised_many_ = true;                           // more lines than are noted
   std::vector<std::byte> snapshot_;
   std::vector<unsigned> points_of_label_;
   std::vector<op_event> history_;
-  std::uint64_t history_code_ = 0;  // of all begins and ends so far: what a crash now obliges to
+  std::uint64_t history_code_ = 0;  // of all begins and ends so far: the obligations of a crash now
   window window_;
   std::uint64_t ended_ = 0;
   std::optional<guard> guard_;
@@ -221,7 +221,7 @@ class explorer {
   std::string what_;  // of the last bad state
   verdict verdict_;
   const char* stage_ = "";
-  std::uint64_t executed_ = 0;  // paces what is done to every n-th state
+  std::uint64_t executed_ = 0;  // paces the work on every n-th state
   std::uint64_t checked_at_ = 0;
   const state_path* only_ = nullptr;  // replay: the one state wanted
   bool stop_ = false;
@@ -229,7 +229,7 @@ class explorer {
   double processor_begun_ = 0;
 };
 
-// What the trace rules find in a recorded run (rules.cpp).
+// Findings of the trace rules in a recorded run (rules.cpp).
 std::vector<finding> check_rules(const trace& t, const subject& s, const options& o, const place_table& places);
 
 }  // namespace nvm::explore

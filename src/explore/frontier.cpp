@@ -52,7 +52,7 @@ unit& frontier::unit_at(std::uint64_t number) {
   unit* u = spare_.back();
   spare_.pop_back();
   u->number = number;
-  // Counts never start again: a flush that noted an earlier life of this unit covers nothing of this one.
+  // Counts never start again: a flush that noted an earlier life of this unit does not cover this one.
   u->dropped = steps_total_;
   u->steps.clear();
   u->block_epoch = ~std::uint64_t{0};

@@ -1,4 +1,4 @@
-// Frontier: at one point of a trace, what may be on media and what need not be.
+// Frontier: at one point of a trace, the stores that must be on media and those that may be lost.
 //
 // The image is cut into units; a crash leaves of each unit, independently of the others, a lower set of its steps:
 //
@@ -10,8 +10,8 @@
 //   eadr   as x86, but every store is durable at once except non-temporal ones.
 //
 // A cut numbers the lower sets of a unit: 0 = low (only what is guaranteed), choices - 1 = high (everything).
-// "Guaranteed" grows at fences: flush notes (thread, unit, steps so far), the same thread's fence makes it so; a
-// non-temporal store needs the fence only; a sync covers all writes before it.
+// "Guaranteed" grows at fences: a flush notes (thread, unit, steps so far), and the same thread's fence makes these
+// guaranteed; a non-temporal store needs only the fence; a sync covers all writes before it.
 #pragma once
 
 #include <cstddef>
@@ -55,7 +55,7 @@ static_assert(sizeof(step) == 16);
 
 struct unit {
   std::uint64_t number = 0;   // offset / unit bytes
-  std::uint64_t dropped = 0;  // count of the first of `steps`: what became guaranteed lies below it
+  std::uint64_t dropped = 0;  // count of the first of `steps`: guaranteed ones lie below it
   std::vector<step> steps;    // those that may be lost
   std::uint64_t block_epoch = 0;
   bool block_is_non_temporal = false;
@@ -79,7 +79,7 @@ class frontier {
 
   // Feeds one event.  A fence must have been asked about (raises()) and explored before it is fed.
   void feed(std::uint32_t event_number);
-  // Feeding this event would make something durable that was not.
+  // Whether this event would make further stores durable.
   [[nodiscard]] bool raises(const event& e) const;
   // Called with offset and bytes after a unit's guaranteed content changed.
   std::function<void(std::uint64_t, std::uint32_t)> on_raise;
@@ -111,7 +111,7 @@ class frontier {
   [[nodiscard]] std::span<const epoch_step> epoch() const noexcept { return epoch_; }
   void begin_epoch() noexcept { epoch_.clear(); }
 
-  // For reports: is a flush of the unit pending that covers step i?  By whichever thread.
+  // For reports: whether a flush of the unit, by any thread, is pending that covers step i.
   [[nodiscard]] bool flushed(const unit& u, std::size_t i) const noexcept;
 
  private:

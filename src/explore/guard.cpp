@@ -11,7 +11,7 @@
 namespace nvm::explore {
 
 namespace {
-guard* current = nullptr;         // signal handlers have no other way to it; one explorer runs at a time
+guard* current = nullptr;         // for signal handlers, which cannot find it otherwise; one explorer runs at a time
 constexpr int hang_seconds = 10;  // of processor time in code that counts no steps
 }  // namespace
 
@@ -68,7 +68,7 @@ void guard::on_signal(int number, siginfo_t* info, void*) {
     current->fault_address_ = info->si_addr;
     current->jump(number);
   }
-  // Not ours: let it happen as if we were not here.
+  // Not ours: it happens as without this handler.
   struct sigaction plain{};
   plain.sa_handler = SIG_DFL;
   sigaction(number, &plain, nullptr);

@@ -2,8 +2,8 @@
 //
 // Faults arrive on a stack of their own, so that endless recursion is one of them.  Hangs in instrumented code end at a
 // number of steps, which is deterministic; in other code after seconds of processor time.  Jumping out of a handler
-// leaks what the interrupted code held, which a pure recovery does not.  Calls of the library that are left so are over
-// (platform/lost_pages.hpp).
+// leaks what the interrupted code held, but a pure recovery holds nothing. Calls of the library that a jump leaves have
+// ended (platform/lost_pages.hpp).
 #pragma once
 
 #include <csetjmp>

@@ -11,7 +11,7 @@
 namespace nvm::explore {
 namespace {
 
-// A state that the key may be in, and which open calls have made it so: bit i, the call in slot i.
+// A state that the key may have, and the open calls that have taken effect in it: bit i, the call in slot i.
 struct possibility {
   bool present = false;
   std::uint64_t value = 0;
@@ -22,7 +22,7 @@ using possibilities = std::set<possibility>;
 
 constexpr unsigned slots_max = 64;
 
-// Makes the call; false: it cannot have happened now, with the result it got.
+// Makes the call; false: with its result it cannot have happened now.
 bool take_effect(const kv_event& e, possibility& p) {
   const bool result_fits = !e.returned || e.call == kv_call::put || e.found == p.present;
   if (!result_fits) return false;
@@ -98,7 +98,7 @@ class search {
     return false;
   }
 
-  // All that open calls could have made of it by now.
+  // Adds all states that open calls could have made by now.
   void everything_possible() {
     std::vector<possibility> work(now_.begin(), now_.end());
     while (!work.empty()) {
@@ -115,7 +115,7 @@ class search {
     }
   }
 
-  // The call has returned: only where it took effect things can be as they are.
+  // The call has returned: only states in which it took effect remain possible.
   bool close(const kv_event* e) {
     const auto slot = static_cast<unsigned>(std::find(std::begin(slots_), std::end(slots_), e) - std::begin(slots_));
     const std::uint64_t bit = std::uint64_t{1} << slot;

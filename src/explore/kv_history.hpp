@@ -1,10 +1,10 @@
 // Durable linearizability of the calls of threads on a map of keys to values, across crashes: is there, for each key by
-// itself, an order of the calls in which a call that returned before another began comes first, each call has the
-// result it got, every call occurs that returned before a crash, and those that a crash cut off occur or not?
+// itself, an order of the calls in which a call that returned before another began comes first, each call has its
+// result, every call that returned before a crash occurs, and those that a crash cut off occur or not?
 //
 // Each key is its own search (linearizability is local), and each search goes once through the key's events in order of
 // time, keeping every state that the key may be in together with the open calls that have taken effect in it (Lowe's
-// just-in-time linearization).  The cost grows with the calls on one key that overlap, not with the history's length.
+// just-in-time linearization).  The cost grows with the overlapping calls on one key, not with the history's length.
 #pragma once
 
 #include <cstdint>

@@ -43,7 +43,7 @@ inline std::vector<operation> operations_of(std::span<const op_event> history) {
 }
 
 // A sequential specification: State initial(); bool step(State&, const operation&), which makes the operation and says
-// whether its result (if it returned) is the one it gave; std::uint64_t digest(const State&).
+// whether the result agrees (if it returned); std::uint64_t digest(const State&).
 template <class Spec>
 class linearizer {
  public:
@@ -65,7 +65,7 @@ class linearizer {
   template <class State>
   bool search(std::uint64_t done, State state) {
     std::size_t left = 0;              // of those that returned
-    std::size_t first_end = SIZE_MAX;  // of those not done: nothing that began after it can come next
+    std::size_t first_end = SIZE_MAX;  // of those not done: no operation that began after it can come next
     std::size_t last = 0;
     for (std::size_t i = 0; i < operations_.size(); ++i) {
       if ((done >> i & 1) != 0 || !operations_[i].returned) continue;

@@ -19,7 +19,7 @@ struct edge_to {
 
 std::string number_text(const list_transaction& t) { return "T" + std::to_string(t.number); }
 
-// What is known of one key.
+// Facts about one key.
 struct key_order {
   std::vector<std::uint64_t> order;  // the longest list read
   const list_transaction* reader = nullptr;
@@ -110,7 +110,7 @@ class checker {
   }
 
   void add_dependencies() {
-    // Appends that were never read come after everything that was read.
+    // Appends that were never read come after all that were.
     std::map<std::uint64_t, std::vector<std::size_t>> unread;
     for (const auto& [element, writer] : writers_) {
       if (!counts_[writer.transaction]) continue;
@@ -147,7 +147,7 @@ class checker {
     }
   }
 
-  // A chain of all ends in order of time, which stands for an edge from each end to each later begin.
+  // Adds a chain of all ends in order of time, which stands for an edge from each end to each later begin.
   void add_real_time() {
     std::vector<std::size_t> by_end;
     for (std::size_t i = 0; i < history_.size(); ++i) {

@@ -1,11 +1,11 @@
 // Strict serializability of transactions over several keys, across crashes, after Elle: keys hold lists, transactions
-// read whole lists and append elements, each of which is appended once in the whole history.  A list that was read says
-// in which order the transactions before it wrote the key, so that who depends on whom is known, not searched for:
+// read whole lists and append elements, each of which is appended once in the whole history.  A list that was read
+// shows the order in which earlier transactions wrote the key, so that dependences are known, not searched for:
 //
-//   write-write  who appended an element -> who appended the next one
-//   write-read   who appended the last element of a list -> who read the list
-//   read-write   who read a list -> who appended the element that comes next
-//   real time    who had ended -> who began afterwards
+//   write-write  the one that appended an element -> the one that appended the next
+//   write-read   the one that appended the last element of a list -> the one that read the list
+//   read-write   the one that read a list -> the one that appended the next element
+//   real time    one that had ended -> one that began afterwards
 //
 // A cycle is a proof that no order exists.  A transaction that a crash cut off counts if another has seen its effect.
 // A lost acknowledged transaction shows as a cycle, too: its reader comes both before and after it.

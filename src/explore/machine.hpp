@@ -21,7 +21,7 @@ namespace nvm::explore {
 // A begin or an end of an operation, as the oracle of concurrent code wants it.
 struct op_event {
   std::uint64_t op = 0;     // number of the operation, in order of beginning
-  std::uint64_t value = 0;  // begin: what the caller said of it; end: its result
+  std::uint64_t value = 0;  // begin: the caller's word for it; end: its result
   std::uint8_t thread = 0;
   bool end = false;
 };
@@ -37,16 +37,16 @@ class machine final : public record_sink {
   // ---- for subjects ---------------------------------------------------------------------------------------------
   [[nodiscard]] std::byte* base() const noexcept { return base_; }
   [[nodiscard]] std::size_t size() const noexcept { return bytes_; }
-  // A medium that costs nothing and reports everything; or wrap another in recorder<M>{m, sink()}.
+  // A medium without cost that reports every call; or wrap another in recorder<M>{m, sink()}.
   [[nodiscard]] recorder<ordered_media>& media() noexcept { return media_; }
   [[nodiscard]] record_sink& sink() noexcept { return *this; }
 
-  // An operation of run(): between begin and end its effect may be there or not, after the end it must.
+  // An operation of run(): between begin and end its effect may be there or not; after the end it must be.
   void op_begin(std::uint64_t what = 0);
   void op_end(std::uint64_t result = 0);
   // With options::promise_at_op_end off: everything that has ended by now must survive (a sync returned).
   void promise();
-  // Crashes are explored from here on only: what comes before was explored in another run.
+  // Crashes are explored only from here on: earlier ones were explored in another run.
   void explore_from_here() noexcept { explored_from_ = into_ != nullptr ? into_->events.size() : 0; }
   [[nodiscard]] std::size_t explored_from() const noexcept { return explored_from_; }
   // The logical thread of the events that follow; write-backs and fences are per thread.

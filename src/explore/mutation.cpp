@@ -61,7 +61,7 @@ mutation::kind drop(place_kind k) noexcept {
   return mutation::kind::none;
 }
 
-// The subjects that met a place: to the others its mutant is the original.
+// The subjects that met a place: for the others its mutant equals the original.
 struct meeting {
   std::uint64_t count = 0;
   std::vector<std::size_t> subjects;

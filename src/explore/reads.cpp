@@ -1,8 +1,8 @@
 // Read sets: a line that neither recovery nor oracle reads cannot change the verdict, so it needs one choice only.
 //
-// The image with everything on it is run once and its reads are noted; units that were not read leave the enumeration
-// and stay high, as they will be at the next points.  Should a later state read one of them after all, it is taken in
-// and the tiers run again: the set of seen states drops what is the same.  Exact as long as all loads are instrumented.
+// The image with all stores on it is run once and its reads are noted; units that were not read leave the enumeration
+// and stay high, as they will be at the next points. If a later state reads one of them after all, it is taken in and
+// the tiers run again: the set of seen states drops repeated ones. Exact as long as all loads are instrumented.
 #include <algorithm>
 
 #include "explore/explorer.hpp"
@@ -19,7 +19,7 @@ void explorer::leave_out_unread(unsigned depth) {
     };
   }
   fill(depth, true);
-  // What is wrong with this image is found again by the first tier.
+  // The first tier finds any fault of this image again.
   (void)holds_up(depth, false, false, false);
   machine_.on_read = nullptr;
   std::size_t kept = 0;
@@ -65,7 +65,7 @@ bool explorer::take_in_read(unsigned depth) {
   return true;
 }
 
-// After a state of level `depth`: it may have read what an upper level left out.
+// Called after a state of level `depth`: it may have read units that an upper level left out.
 void explorer::note_reads(unsigned depth) {
   for (unsigned d = 0; d <= depth; ++d) {
     level& l = *levels_[d];

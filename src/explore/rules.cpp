@@ -1,8 +1,8 @@
-// Trace rules: what is wrong with a trace by itself, in one pass and without images.
+// Trace rules: faults of a trace by itself, in one pass and without images.
 //
-// Per line a little state; per transaction the ranges it announced.  Errors are certain: a store that no fence covers
-// when its operation has returned is not durable.  Waste (a flush of clean lines, a fence with nothing pending) costs
-// time and nothing else.
+// It keeps a little state for each line, and the announced ranges of each transaction. Errors are certain: a store that
+// no fence covers when its operation has returned is not durable. Waste (a flush of clean lines, a fence with nothing
+// pending) only costs time.
 #include <algorithm>
 #include <array>
 #include <map>
@@ -240,12 +240,12 @@ class trace_checker {
     if (!useful && waste_counts()) add(finding::rule::redundant_flush, place, place);
   }
 
-  // A program written for write-backs is run under eadr too, where all of them are for nothing.
+  // A program written for write-backs is run under eadr, too, where all of them are useless.
   bool waste_counts() const noexcept {
     return options_.persistency == model::x86 || options_.persistency == model::torn8;
   }
 
-  // Stores of the line up to which number the thread has flushed since its last fence.
+  // Number up to which the thread has flushed stores of the line since its last fence.
   std::uint64_t flushed_by(std::uint8_t thread, std::uint64_t line) {
     std::uint64_t number = 0;
     for (const pending_flush& p : pending_[thread]) {
@@ -265,7 +265,7 @@ class trace_checker {
     }
   }
 
-  // Every store that the thread made has to be durable.
+  // Checks that every store of the thread is durable.
   void end_of_operation(std::optional<std::uint8_t> thread) {
     if (options_.persistency == model::ssd) return;
     std::erase_if(open_, [&](std::uint64_t line) {

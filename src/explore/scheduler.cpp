@@ -129,7 +129,8 @@ void scheduler::go_to(unsigned thread) {
   }
 }
 
-// Since the last point.  A locked operation is nothing by itself, nor is storing the same word again: so do locks wait.
+// Whether the thread has changed anything since the last point. A locked operation alone does not count, nor does
+// storing the same word again: waiting for a lock does both.
 bool scheduler::something_happened() {
   if (machine_->recording() == nullptr) return false;
   const auto& events = machine_->recording()->events;
@@ -151,7 +152,7 @@ bool scheduler::something_happened() {
 void scheduler::at_point(bool tired) {
   if (!running_) return;
   __nvm_rec_steps = patience_steps;
-  // A thread that passes many points and changes nothing waits for another one.
+  // A thread that passes many points without a change waits for another one.
   if (something_happened()) {
     idle_ = 0;
     waits_ = 0;
@@ -217,7 +218,7 @@ std::size_t priority_chooser::choose(std::span<const unsigned> candidates, bool 
   for (const unsigned t : candidates) {
     while (priority_.size() <= t) priority_.push_back(static_cast<std::int64_t>(random_() % 1'000'000) + depth_);
   }
-  // Two that wait for a third would take turns for ever otherwise.
+  // Otherwise two that wait for a third would take turns for ever.
   if (!may_go_on && last_ < priority_.size()) priority_[last_] = --lowest_;
   for (std::size_t i = 0; i < changes_.size(); ++i) {
     if (changes_[i] == step_ && may_go_on) priority_[candidates[0]] = -static_cast<std::int64_t>(i) - 1;

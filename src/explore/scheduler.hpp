@@ -2,7 +2,7 @@
 //
 // Each atomic access, flush and fence of instrumented code is a point where another thread may run first.  A chooser
 // answers which; the answers that are not the first candidate are the schedule, and the same answers give the same run.
-// A thread that takes many steps without reaching such a point, or passes many and stores nothing new, is taken to wait
+// A thread that takes many steps without reaching such a point, or passes many without a new store, counts as waiting
 // for another one: the others run, at no cost in preemptions.
 //
 // Code on fibers shares one operating system thread, so it must not keep state in thread_local variables across such
@@ -98,8 +98,9 @@ class scheduler {
   scheduler(const scheduler&) = delete;
   scheduler& operator=(const scheduler&) = delete;
 
-  // Runs the bodies to their ends.  on_switch is told which thread runs from here on.  Throws what a body throws, and
-  // std::runtime_error if the threads wait for each other for ever; the fibers are abandoned then.
+  // Runs the bodies to their ends.  on_switch gets the number of the thread that runs from here on. Passes exceptions
+  // of a body on, and throws std::runtime_error if the threads wait for each other for ever; the fibers are abandoned
+  // then.
   void run(machine& m, std::span<const std::function<void(machine&)>> bodies, chooser& c,
            const std::function<void(unsigned)>& on_switch);
   // After a jump out of run(): fibers that were under way are forgotten.
@@ -116,7 +117,7 @@ class scheduler {
   std::size_t ask(bool may_go_on);
   void go_to(unsigned thread);
 
-  // A thread waits that takes so many steps without a point, or passes so many points at which nothing has happened.
+  // A thread counts as waiting if it takes so many steps without a point, or passes so many points without a change.
   static constexpr std::int64_t patience_steps = 20'000;
   static constexpr unsigned patience_points = 256;
   static constexpr unsigned waits_max = 10'000;  // such turns, of any threads, in a row: no thread will go on

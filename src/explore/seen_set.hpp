@@ -1,5 +1,5 @@
 // Set of 64-bit hashes: open addressing, grows by doubling up to a limit, then forgets everything and counts that.
-// Two states with one hash are taken for the same; at 2^32 states the chance of any such pair is about one half.
+// Two states with one hash count as one; at 2^32 states the chance of any such pair is about one half.
 #pragma once
 
 #include <algorithm>

@@ -29,7 +29,8 @@ void explorer::try_row(unsigned depth, tier t, std::uint64_t row) {
     // The same bytes with another obligation are another state.
     const std::uint64_t key = mix(mix(hash, window_.promised), history_code_);
     fresh = is_new(key);
-    // One that was met where recovery is not crashed any more is run again where it is, but it is no new state.
+    // A state first met at the deepest level, where recovery is not crashed, is run again at a higher one, but is no
+    // new state.
     const bool deepest = depth + 1 == levels_.size();
     if (deepest ? !fresh : !is_new(~key)) {
       ++report_.duplicates;
@@ -130,7 +131,7 @@ void explorer::put_back(unsigned depth) {
     std::memcpy(machine_.base() + std::uint64_t{line} * line_bytes, image + std::uint64_t{line} * line_bytes,
                 line_bytes);
   }
-  // A store that the pass did not see would poison every later state: look, seldom.
+  // A store that the pass did not see would poison every later state: checked now and then.
   constexpr std::uint64_t first_look = 16;
   constexpr std::uint64_t look_every = 1 << 16;
   if (executed_ != first_look && executed_ % look_every != 0) return;

@@ -1,4 +1,4 @@
-// The order in which the images of one crash point are tried: from few that find most to many that find the rest.
+// Order of the images of one crash point: first a few that find most faults, then many that find the rest.
 #include <algorithm>
 
 #include "explore/explorer.hpp"
@@ -34,7 +34,7 @@ void explorer::fill(unsigned depth, bool high) {
   }
 }
 
-// One image after each store since the last point, and at least one with everything.
+// One image after each store since the last point, and at least one with all stores.
 void explorer::program_order(unsigned depth) {
   level& l = *levels_[depth];
   const auto epoch = l.front.epoch();
@@ -48,7 +48,7 @@ void explorer::program_order(unsigned depth) {
     unit& u = *epoch[i].of;
     u.taken = epoch[i].index + 1;
     if (u.factor < l.factors.size()) set_cut(l, u.factor, frontier::cut_of_prefix(u, u.taken));
-    // The words of one store in one unit go together here; their subsets are the other tiers' work.
+    // The words of one store in one unit go together here; the other tiers try their subsets.
     const bool last = i + 1 == epoch.size() || epoch[i + 1].of != &u ||
                       epoch[i + 1].of->steps[epoch[i + 1].index].event != u.steps[epoch[i].index].event;
     if (last) try_row(depth, t1_program_order, i);

@@ -26,7 +26,7 @@ struct state_path {
     bool is_explicit = false;  // tier and row do not count: all units are high but these
     std::vector<cut> cuts;
   };
-  // Of concurrent code: at choice `point` of the scheduler not the first candidate ran but number `candidate`.
+  // For concurrent code: at choice `point` of the scheduler candidate number `candidate` ran instead of the first.
   struct turn {
     std::uint32_t point = 0;
     std::uint32_t candidate = 0;

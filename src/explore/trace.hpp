@@ -1,4 +1,4 @@
-// Trace: what one run did to an image, in program order.
+// Trace: the actions of one run on an image, in program order.
 //
 // Events are 32 bytes; the bytes of stores that do not fit one aligned word lie beside them.  Places of flushes and
 // labels of fences are numbered, so that a mutation can select them at the cost of an array access.
@@ -25,7 +25,7 @@ enum class event_kind : std::uint8_t {
   rmw,       // a locked operation: orders the thread's write-backs
   write,     // block write: offset, bytes, place, payload: where its words lie
   sync,      // place
-  op_begin,  // offset = operation's number, payload = what the caller said of it
+  op_begin,  // offset = operation's number, payload = the caller's word for it
   op_end,    // offset = operation's number, payload = its result
   promise,   // everything that has ended must survive from here on
   mark,      // place = enum mark: a statement for the trace rules about [offset, offset + payload)
@@ -50,7 +50,7 @@ static_assert(sizeof(event) == 32);
 
 enum class place_kind : std::uint8_t { flush, fence, write };
 
-// Where a flush or a block write stands, or what a fence or a sync is called.
+// Place of a flush or a block write in the sources, or label of a fence or a sync.
 struct place {
   const char* name = "";   // file, or label of a fence
   std::uint32_t line = 0;  // 0 for a fence
