@@ -183,7 +183,7 @@ class object_stores {
   [[nodiscard]] status collect(const char* name, bool dry_run, nvm_store_gc_report& report);
   // The thread that collects ends.  Under no lock.
   static void stop_collecting(NVM_POOL* pool) noexcept;
-  // A slice of work on stores that nobody has attached; false: there is none.
+  // A slice of work on detached stores; false: there is none.
   [[nodiscard]] bool collect_detached(const object::collection_slice& slice) noexcept;
   [[nodiscard]] const std::atomic<unsigned>* callers() const noexcept { return &lock_.callers(); }
   // Between these two no detached store is collected, and no transaction of such a collection is open.
@@ -246,7 +246,7 @@ class object_stores {
   [[nodiscard]] status take_name(F&& f, std::uint64_t& dying);
   [[nodiscard]] status wait(lsn_t lsn) const noexcept;
 
-  // The store that is being collected while nobody has it attached.
+  // The detached store that is being collected.
   struct detached_store {
     std::uint64_t page = 0;  // 0: there is none
     open_store* of = nullptr;
@@ -285,7 +285,7 @@ class object_stores {
   std::unique_ptr<store_collector> collector_;
   std::atomic<unsigned> resting_{0};
   detached_store collected_;
-  std::set<std::uint64_t> unchanged_;  // pages of stores that nobody has attached since their collection
+  std::set<std::uint64_t> unchanged_;  // pages of stores that were not attached since their collection
   bool any_changed_ = true;            // since a round began; at first, for all that this process knows
   std::vector<named_page> waiting_;    // for this round
   std::string round_at_;               // the last name that was looked at; empty: no round is on

@@ -1,10 +1,10 @@
-// Garbage in the object stores of a pool: collections that are asked for, and those of stores that nobody has attached.
+// Garbage in the object stores of a pool: collections on request, and those of detached stores.
 //
 // This process remembers which stores have changed since their last collection: all that it has made since then, or
 // attached for change.  It does not know what other processes have done, so each store is collected once after the pool
 // was opened.
 //
-// A store that is collected while nobody has it is attached by the library alone, and has no handle.  A thread that
+// A store that is collected while it is detached is attached only by the library, and has no handle.  A thread that
 // asks for it by its name ends the collection first.
 #include <algorithm>
 #include <cerrno>

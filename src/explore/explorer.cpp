@@ -96,8 +96,7 @@ void explorer::be_quiet() noexcept {
   options_.on_image = nullptr;
 }
 
-// ---- parts that mutants share with the original
-// ---------------------------------------------------------------------------
+// ---- parts that mutants share with the original --------------------------------------------------------------------
 
 explorer::milestone explorer::milestone_at(std::uint32_t at) const {
   return {at, executed_, seen_log_.size(), report_};

@@ -24,7 +24,7 @@ namespace nvm::lockfree {
 // Written back, not fenced.
 template <media M>
 void set_tally(M& medium, layout::entry& e, std::uint64_t at, std::uint64_t entries) noexcept {
-  // relaxed: nobody else is there.
+  // relaxed: no other thread is there.
   std::atomic_ref<std::uint64_t>{e.tally}.store(seal_word(entries, word_seed(at)), std::memory_order_relaxed);
   medium.flush(&e.tally, sizeof(std::uint64_t));
 }

@@ -58,7 +58,7 @@ result<std::unique_ptr<image_media>> image_media::open(block_device& device, con
   m->home_ = std::move(*home);
   if (settings.guest.meet != nullptr) {
     if (!m->know_touched()) return fail(errc::no_memory, "no memory to know which pages of the image are in the file");
-    // relaxed: nobody else knows the medium yet.
+    // relaxed: no other thread knows the medium yet.
     if (!m->replay_left_) m->home_lsn_.store(m->checkpoint_, std::memory_order_relaxed);
     settings.guest.meet(settings.guest.context, m.get());
   }

@@ -19,7 +19,7 @@
 //   A. wait until what freed the range is durable                      no crash shows what was there
 //   B. no record after the checkpoint has bytes there                  none is replayed over them
 //   C. the records of older straight bytes there are proved            they count without those
-//      W the range, then 1 with its sum and 2: the record counts if the sum holds or somebody proves it
+//      W the range, then 1 with its sum and 2: the record counts if the sum holds or it is proved
 //   Checkpoint:
 //      W other header, same checkpoint, all proved; if there are straight entries that are not
 //                                                      | image/E5  before 3 changes what their sums are of

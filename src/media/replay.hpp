@@ -6,7 +6,7 @@
 //   2. the longest run of valid records from there counts; all of it is checked, and no later record may prove that the
 //      run was once longer
 //                                                          | replay/E0  what was found survives before
-//                                                                       anybody acts on it
+//                                                                       any thread acts on it
 //      S the other header, same checkpoint, all proved,    | replay/E3  before 3 changes bytes whose sum says
 //      if a straight entry counts by its sum alone                       that their record counts
 //   3. S each touched home sector                          | replay/E1  home before the log lets go

@@ -301,7 +301,7 @@ errc durable_store::bad_state(const std::string& why) const {
               path_.c_str(), state_name, why.c_str());
 }
 
-// 0: nobody has stored it.
+// 0: it was never stored.
 result<std::uint64_t> durable_store::state_word(std::uint64_t word) const {
   std::uint64_t value = 0;
   if (nvm_lf_get64(state_, word, &value) >= 0) return value;

@@ -148,7 +148,7 @@ std::optional<std::uint64_t> run_allocator::take(unsigned arena, page_use use, s
 }
 
 void run_allocator::give(std::uint64_t page, std::uint64_t count) noexcept {
-  heads_.end(page);  // while the pages are nobody else's
+  heads_.end(page);  // while the pages belong to no other thread
   each_part(
       page, count,
       [&](std::uint64_t chunk, std::uint64_t mask) {

@@ -10,7 +10,7 @@
 // chunk are taken round robin from a mark (Lewat, section V), so that wear spreads.
 //
 // Locks (the first step of the list in space.hpp): bits of the lock map, held for nanoseconds, a microsecond for each
-// GiB of a long request; nobody waits for anything while it holds some.
+// GiB of a long request; no thread waits while it holds some.
 #pragma once
 
 #include <array>

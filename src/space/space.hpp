@@ -47,7 +47,7 @@
 //      handing_)
 //      handing_, then space_index::detaching; open_store::growing: none is taken by a committing thread
 //   1. growing_                      one growth at a time; the callback takes the locks of pool/
-//   2. bits of run_allocator's lock map, under which nobody waits
+//   2. bits of run_allocator's lock map, under which no thread waits
 //   3. page_states::lock_of(page)    a page's state leaves 0
 //   4. arena::lock                   never two at a time
 //   5. extent_pool's lock; open_store::pages
@@ -439,7 +439,7 @@ class space final : public space_types, public structure_pages, public store_pag
   [[nodiscard]] bool go_on(const trim_wishes& wishes, trim_outcome& out, std::uint64_t done) const noexcept;
 
   // ---- slots (space_slots.hpp) ----
-  // Debuggers of memory are told, before anybody else can get the room.
+  // Debuggers of memory are told before another thread can get the room.
   void no_object_any_more(std::uint64_t offset, std::uint64_t bytes) const noexcept {
     constexpr std::uint64_t header = sizeof(layout::object_header);
     if (bytes > header) platform::memory_watch::inaccessible(base_ + offset + header, bytes - header);

@@ -53,7 +53,7 @@ class space_index {
   [[nodiscard]] arena* existing_arena(unsigned number) const noexcept {
     return reinterpret_cast<arena*>(arenas_[number].load(std::memory_order_acquire));
   }
-  // Name of a lane for the locks of arenas (sync/biased_lock.hpp); `nobody` for work of no lane.
+  // Name of a lane for the locks of arenas (sync/biased_lock.hpp); `nobody`: work of no lane.
   static constexpr unsigned nobody = 0;
   [[nodiscard]] static constexpr unsigned name_of(unsigned lane) noexcept { return lane + 1; }
   // Locks the arena that guards `e`.

@@ -292,7 +292,7 @@ status space<M, S>::grow_store(open_store& store, unsigned lane, std::uint64_t c
 template <media M, log::settler S>
 bool space<M, S>::grow_in_place(open_store& store, std::uint64_t count, bool aligned, std::uint64_t may_have) noexcept {
   const geometry& g = index_.sizes();
-  // `growing` is held: nobody else changes what clusters there are.
+  // `growing` is held: no other thread adds or removes clusters.
   for (cluster_pages& pages : store.clusters()) {
     cluster c;
     std::uint64_t free_at_end = 0;
@@ -416,7 +416,7 @@ bool space<M, S>::shrink(open_store& store) noexcept {
     bool empty = false;
     std::uint64_t free = 0;
     {
-      // The next one that has something to give; its pages are nobody's from here on.
+      // The next one that has pages to give, which belong to no store from here on.
       const std::lock_guard guard{store.pages};
       for (cluster_pages& pages : store.clusters()) {
         const cluster& here = pages.what();

@@ -60,15 +60,15 @@ class structure_pages {
   virtual void give(std::span<const std::uint64_t> offsets) noexcept = 0;
   void give(std::uint64_t offset) noexcept { give(std::span{&offset, 1}); }
 
-  // Adds `pages` pages at the end of a run, durably on return; the caller lets nobody else change it.  errc::no_space:
-  // they are not free.
+  // Adds `pages` pages at the end of a run, durably on return; the caller lets no other thread change it.
+  // errc::no_space: they are not free.
   [[nodiscard]] virtual status extend(std::uint64_t offset, std::uint64_t pages) noexcept = 0;
-  // The run has `pages` pages from here on, durably on return.  The rest is nobody's, and gets no other use before
+  // The run has `pages` pages from here on, durably on return.  The rest is unowned, and gets no other use before
   // release(), or the next opening of the pool.
   virtual void shorten(std::uint64_t offset, std::uint64_t pages) noexcept = 0;
   virtual void release(std::uint64_t offset, std::uint64_t pages) noexcept = 0;
-  // Pages that are nobody's get no other use before release(), or the next opening of the pool; nothing is written.
-  // False: one of them is in use.
+  // Unowned pages get no other use before release(), or the next opening of the pool; nothing is written.  False: one
+  // of them is in use.
   [[nodiscard]] virtual bool take_free(std::uint64_t offset, std::uint64_t pages) noexcept = 0;
   // Whether the page is free at this moment.
   [[nodiscard]] virtual bool is_free(std::uint64_t page) const noexcept = 0;

@@ -61,14 +61,14 @@ bool may_link(const InputArgList& list) {
       for (const char* file : a->getValues()) {
         const bool by_name = language.empty() || language == "none";
         if (by_name ? is_header(file) : language.ends_with("-header")) return false;
-        // Where no input can be read Clang gives up, unless there is a library to link.
+        // If no input can be read Clang gives up, unless there is a library to link.
         some = some || llvm::StringRef{file} == "-" || llvm::sys::fs::exists(file);
       }
     } else if (o.hasFlag(id::LinkerInput)) {
       some = true;
     }
   }
-  // -r makes one object of several: what it still needs comes with the program that it is linked into.
+  // -r makes one object of several: the libraries that it needs come with the program into which it is linked.
   return some && !list.hasArg(id::OPT_r) && !list.hasArg(id::OPT_fmodule_header, id::OPT_fmodule_header_EQ);
 }
 
@@ -114,7 +114,7 @@ command_line read_command_line(int count, char** arguments) {
   unsigned missing = 0;
   const InputArgList list = table.ParseArgs(all, missing_at, missing, Visibility(id::ClangOption));
 
-  // Values have no Arg of their own, hence what begins like ours there is none of ours.
+  // Values have no Arg of their own: so a value that begins like one of our options is none.
   std::vector<bool> taken(all.size());
   std::size_t inputs_only = all.size();
   for (const Arg* a : list) {
@@ -126,7 +126,8 @@ command_line read_command_line(int count, char** arguments) {
   }
   for (std::size_t i = 0; i < all.size(); ++i) {
     if (taken[i] || i == inputs_only) continue;
-    // After a "--" come inputs only, but ours has to come after them: they are named so that they need none.
+    // After a "--" there are only inputs, but our options have to come after these: inputs are renamed so that they
+    // need no "--".
     const bool like_option = i > inputs_only && all[i][0] == '-' && all[i][1] != '\0';
     line.theirs.push_back(like_option ? std::string{"./"} + all[i] : all[i]);
   }

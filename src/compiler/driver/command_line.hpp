@@ -11,27 +11,27 @@
 
 namespace nvm::compiler::driver {
 
-// What an instruction set has to do with durable memory.
+// Whether code of an instruction set can use durable memory.
 enum class target {
-  ours,       // what the run-time was compiled for
+  ours,       // the one for which the run-time was compiled
   too_small,  // its addresses do not reach durable memory
   other,
 };
 
 struct command_line {
   settings ours;
-  std::vector<std::string> theirs;  // in their order; response files are replaced by what they hold
-  std::vector<std::string> wrong;   // what is the matter with our options
+  std::vector<std::string> theirs;  // in their order; response files are replaced by their contents
+  std::vector<std::string> wrong;   // faults of our options
   std::string target_name;          // as asked for; empty: this machine's
   target machine = target::ours;
   bool internal = false;  // -cc1 and its kin: Clang calls itself
-  bool links = false;     // something may be linked, and not by -r
+  bool links = false;     // something may be linked, but not by -r
   bool libraries = true;  // the compiler's own libraries are wanted
   bool linked_statically = false;
   bool headers = true;  // the compiler's own headers are wanted
   bool asks_version = false;
   bool asks_help = false;
-  std::string completed;  // --autocomplete=: what is to be completed, after the last comma
+  std::string completed;  // --autocomplete=: the text to complete, after the last comma
 };
 
 [[nodiscard]] command_line read_command_line(int count, char** arguments);

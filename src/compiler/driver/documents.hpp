@@ -1,4 +1,4 @@
-// What the driver prints about itself; all of it made of the table of options.
+// Texts of the driver about itself, all made from the table of options.
 #pragma once
 
 #include <string>

@@ -1,8 +1,8 @@
 // holdfast-cc, holdfast-c++: Clang with the log pass, and the durable heap linked in.
 //
-// Whatever cc takes goes to Clang, which takes the place of this process: exit codes, signals and output are its own.
-// What is added is marked so that Clang does not complain where a step has no use for it: the plugin, the files of
-// precompiled functions, the headers and, where something is linked, the run-time.
+// The options of cc go to Clang, which takes the place of this process: exit codes, signals and output are its own.
+// Added options are marked so that Clang does not complain in steps that do not use them: the plugin, the files of
+// precompiled functions, the headers and, if something is linked, the run-time.
 //
 //   options.cpp       our options, one table
 //   command_line.cpp  which arguments are ours, and what Clang will do with the others
@@ -53,9 +53,8 @@ compiler find_compiler() {
   return {chosen, std::filesystem::path{chosen}.filename() == usual};
 }
 
-// A plugin takes its symbols from the compiler that loads it; of another version it would fail with a list of symbols,
-// or not fail and misread structures.  Asking costs a process, so a compiler that bears the version in its name is
-// taken at its word.
+// A plugin takes its symbols from the compiler that loads it; with another version it would fail with a list of
+// symbols, or misread structures. Asking costs a process, so a compiler with the version in its name is not asked.
 void check_version(const compiler& c) {
   if (c.is_named) return;
   const std::string text = output_of({c.name, "--version"});
@@ -94,24 +93,24 @@ void add_pass(arguments& command, const settings& s, const places& p) {
   }
   if (s.check) {
     to_pass("-nvm-log-check");
-    command.push_back("-gline-tables-only");  // for places; a -g of the user comes later and holds
+    command.push_back("-gline-tables-only");  // for places; a later -g of the user overrides it
   }
   if (s.statics) {
     to_pass("-nvm-statics");
-    // Bytes between members are copied as they are, and must not be the rest of an address.
+    // Bytes between members are copied, too, and must not be the rest of an address.
     command.emplace_back("-ftrivial-auto-var-init=zero");
   }
   if (s.statistics) to_pass("-nvm-log-stats");
   if (!s.elide) to_pass("-nvm-log-everything");
 }
 
-// After the log pass, whose calls are no stores of the program's.
+// After the log pass, whose calls are not the program's stores.
 void add_recording(arguments& command, const places& p) {
   command.insert(command.end(), {"-fplugin=" + p.record_plugin, "-fpass-plugin=" + p.record_plugin, "-Xclang", "-mllvm",
                                  "-Xclang", "-nvm-record-steps=false", "-gline-tables-only"});
 }
 
-// After the pass that logs as well.  Lines and columns are what sites are known by.
+// Also after the pass that logs. Sites are identified by lines and columns.
 void add_profile(arguments& command, const settings& s, const places& p) {
   command.insert(command.end(), {"-fplugin=" + p.profile_plugin, "-fpass-plugin=" + p.profile_plugin,
                                  "-gline-tables-only", "-gdwarf-5", "-gcolumn-info", "-grecord-command-line"});
@@ -132,11 +131,11 @@ void add_libraries(arguments& command, const command_line& line, const places& p
   if (line.ours.statics) command.emplace_back("-Wl,--build-id");
   if (!line.libraries) return;
   if (line.ours.profile) {
-    // Before the C library, whose malloc it replaces, also where nothing of the program's names it.
+    // Before the C library, whose malloc it replaces, also if no code of the program names it.
     command.insert(command.end(), {"-Wl,--push-state", "-Wl,--no-as-needed", "-lholdfast_profile", "-Wl,--pop-state",
                                    "-Wl,--build-id"});
   }
-  // What the user set for his own libraries holds for none of ours, and the other way round.
+  // The user's settings for other libraries do not apply to ours, and ours do not apply to those.
   command.insert(command.end(), {"-Wl,--push-state", "-Wl,--as-needed", "-lnvm_rt",
                                  line.ours.record ? "-lholdfast_record" : "-lholdfast"});
   if (line.linked_statically) command.insert(command.end(), {"-lstdc++", "-lm"});
@@ -193,7 +192,7 @@ int compile(int count, char** given) {
   arguments plain{c.name};
   plain.insert(plain.end(), line.theirs.begin(), line.theirs.end());
   if (line.asks_version) {
-    // Build systems take the first line and the first number for the compiler's: they are Clang's.
+    // Build systems take the first line and the first number for the compiler's: so Clang's come first.
     const int code = run(plain);
     if (code < 0) cannot_run(c.name);
     print(text_of(document::version));

@@ -81,7 +81,7 @@ std::string twin_of(std::string_view name) {
                               : std::string{no} + std::string{name.substr(2)};
 }
 
-// -Wnvm-..., -Wno-nvm-..., -Werror=nvm-..., -Wno-error=nvm-...: what follows the first part; empty: none of these.
+// -Wnvm-..., -Wno-nvm-..., -Werror=nvm-..., -Wno-error=nvm-...: the text after that part; empty: none of these.
 std::string_view warning_group(std::string_view argument) noexcept {
   for (const std::string_view before : {"-W", "-Wno-", "-Werror=", "-Wno-error="}) {
     if (!argument.starts_with(before)) continue;

@@ -1,5 +1,5 @@
-// The options of holdfast-cc that Clang does not have: one table, which help and completion are made of.
-// The manual page (holdfast-cc.1.in) has more to say of each; a test compares the two.
+// The options of holdfast-cc that Clang does not have: one table, from which help and completion are made. The manual
+// page (holdfast-cc.1.in) says more about each; a test compares the two.
 #pragma once
 
 #include <optional>
@@ -13,7 +13,7 @@ namespace nvm::compiler::driver {
 // A text that the driver prints instead of compiling.
 enum class document { none, help, version };
 
-// What our options ask for.
+// Requests of our options.
 struct settings {
   bool pass = true;
   bool check = false;
@@ -24,7 +24,7 @@ struct settings {
   bool statics = false;
   bool run_path = true;
   std::vector<std::string> tables;    // *.unsafe files, as given
-  std::vector<std::string> types;     // arguments of the plugin that looks at durable types
+  std::vector<std::string> types;     // arguments of the plugin for durable types
   std::vector<std::string> warnings;  // W[no-]..., for plugin and pass
   document asked = document::none;
 };
@@ -33,9 +33,9 @@ struct option {
   std::string_view name;   // as typed; ends in '=' where a value follows
   std::string_view value;  // what stands for it in help; empty for a flag
   std::string_view help;   // begins in lower case, has no full stop
-  // Null: the option is Clang's own, and listed because it says something about the pass.
+  // Null: the option is Clang's own, and listed because it concerns the pass.
   void (*apply)(settings&, std::string_view value);
-  // What the twin with -fno- added or taken away does; null: there is none.
+  // Applies the twin, with -fno- added or taken away; null: there is none.
   void (*undo)(settings&, std::string_view value) = nullptr;
 };
 
@@ -50,7 +50,7 @@ struct variable {
 // Begins as our options do, so that Clang never sees it.
 [[nodiscard]] bool is_ours(std::string_view argument) noexcept;
 
-// Nothing on success, otherwise what is wrong with the argument.
+// No value on success, otherwise the fault of the argument.
 [[nodiscard]] std::optional<std::string> apply(std::string_view argument, settings& s);
 
 }  // namespace nvm::compiler::driver

@@ -14,7 +14,7 @@ struct places {
   std::string libc_table;
   std::string headers;
   std::string libraries;
-  std::string missing;  // what should be there and is not; empty: all is
+  std::string missing;  // a part that is missing; empty: none
 
   // The compiler and the dynamic linker look there by themselves.
   [[nodiscard]] bool headers_are_the_systems() const;

@@ -19,7 +19,7 @@ std::vector<char*> raw(const arguments& command) {
   return pointers;
 }
 
-// As Clang reads response files: blanks end an argument, a backslash takes the next character's meaning away.
+// As Clang reads response files: blanks end an argument, a backslash makes the next character an ordinary one.
 std::string quoted(const std::string& argument) {
   std::string text = "\"";
   for (const char c : argument) {

@@ -8,7 +8,7 @@ namespace nvm::compiler::driver {
 
 using arguments = std::vector<std::string>;
 
-// Does not return unless it fails; errno says why.  Arguments too many for a command line go through memory.
+// Returns only on failure, with errno. Arguments too many for a command line go through a file in memory.
 void become(const arguments& command);
 
 // The exit code, 128 + the number of the signal that ended it, or -1 with errno.

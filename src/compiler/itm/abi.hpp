@@ -5,7 +5,7 @@
 
 namespace nvm::itm {
 
-// What the compiler says about the code of a transaction, in the call that begins it.
+// The compiler's facts about the code of a transaction, given in the call that begins it.
 enum property : std::uint32_t {
   has_instrumented_code = 0x0001,
   has_uninstrumented_code = 0x0002,
@@ -13,8 +13,8 @@ enum property : std::uint32_t {
   does_go_irrevocable = 0x0040,
 };
 
-// What the begin of a transaction tells the code: the value of _ITM_beginTransaction, which returns once for each
-// attempt and once more after a cancel.
+// The value of _ITM_beginTransaction, which tells the code what to do: it returns once for each attempt and once more
+// after a cancel.
 enum action : std::uint32_t {
   run_instrumented_code = 0x01,
   run_uninstrumented_code = 0x02,

@@ -1,7 +1,7 @@
 // malloc, free, new and delete of compiled transactions: objects of the pool in use, volatile memory without one.
 //
-// An allocation that fails because the pool is full gives NULL, or std::bad_alloc, as the program expects.  What such a
-// transaction did can only be rolled back: it may cancel itself; if it commits, the process ends with a message.
+// An allocation that fails because the pool is full gives NULL, or std::bad_alloc, as the program expects.  Such a
+// transaction can only be rolled back: it may cancel itself; if it commits, the process ends with a message.
 #include <link.h>
 
 #include <cstdint>
@@ -38,7 +38,7 @@ code_range run_time_code() noexcept {
         return 0;
       },
       &found);
-  // A program that has the run-time inside itself cannot be told from it.
+  // In a program that contains the run-time, the two cannot be told apart.
   const auto self = reinterpret_cast<std::uintptr_t>(&run_time_code);
   if (self - found.begin < found.end - found.begin) found = {};
   return found;
@@ -63,7 +63,7 @@ void* allocate_zeroed(const char* call, std::size_t count, std::size_t size) noe
   void* p = allocate(call, bytes);
   if (p == nullptr) return nullptr;
   const guard_lifted lifted;
-  // Nobody else sees it before the commit.
+  // No other thread sees it before the commit.
   return std::memset(p, 0, bytes);
 }
 
@@ -75,7 +75,7 @@ void release(const char* call, void* p) noexcept {
 }
 
 void* allocate_for_new(const char* call, std::size_t bytes, const void* return_address) noexcept {
-  // Not the transaction's to give back: the exception's destructor may free it inside of the transaction.
+  // Not the transaction's: the exception's destructor may free it inside the transaction.
   if (called_by_run_time(return_address)) return std::malloc(bytes == 0 ? 1 : bytes);
   return allocate(call, bytes);
 }

@@ -1,8 +1,8 @@
 // Loads and stores of compiled transactions: _ITM_R*, _ITM_W* and _ITM_L* for each of the ABI's types.
 //
 // R read, RaR after a read, RaW after a write, RfW for a later write; W write, WaR after a read, WaW after a write: the
-// hints say what the transaction did with the place before.  The STM finds that out by itself, faster than by a look at
-// its sets, because it locks what is written: all reads are one function, and all writes.
+// hints say what the transaction did with the place before. The STM needs no hint, since it locks what it writes and
+// knows its own locks at once: all reads are one function, and all writes are one.
 #include <immintrin.h>
 
 #include <cstring>
@@ -15,7 +15,7 @@
 namespace nvm::itm {
 namespace {
 
-// Bytes of a T that mean something.
+// Significant bytes of a T.
 template <class T>
 constexpr std::size_t meaning = sizeof(T);
 template <>

@@ -1,4 +1,4 @@
-// Which function is the transactional clone of which: what code of GCC asks before a call through a pointer.
+// Table of functions and their transactional clones: code of GCC asks it before a call through a pointer.
 //
 // Each object of the program registers its table when it is loaded, from its start-up code, which may run before any
 // constructor of ours; readers are transactions of any thread.  A table is copied, sorted, and put in front of a list.
@@ -22,7 +22,7 @@ struct clone_pair {
 };
 
 struct clone_table {
-  const void* registered;  // the object's own table: its name; NULL once the object is gone
+  const void* registered;  // the object's own table, which identifies it; NULL once the object is unloaded
   std::size_t count;
   clone_table* next;
   clone_pair pairs[];
@@ -37,7 +37,7 @@ void* clone_of(void* function) noexcept {
   const clone_pair wanted{function, nullptr};
   // acquire: pairs with the release in add() and makes the copied pairs visible.
   for (const clone_table* t = tables.load(std::memory_order_acquire); t != nullptr; t = t->next) {
-    // relaxed: who calls a function of an object that is being unloaded is lost either way.
+    // relaxed: a thread that calls a function of an object during its unloading fails either way.
     if (std::atomic_ref{const_cast<clone_table*>(t)->registered}.load(std::memory_order_relaxed) == nullptr) continue;
     const clone_pair* end = t->pairs + t->count;
     const clone_pair* found = std::lower_bound(t->pairs, end, wanted, in_order);
@@ -78,7 +78,7 @@ NVM_API void _ITM_registerTMCloneTable(void* table, std::size_t count) { itm::ad
 
 NVM_API void _ITM_deregisterTMCloneTable(void* table) { itm::remove(table); }
 
-// Called in a __transaction_relaxed: a function without a clone runs as it is, irrevocably.
+// Called in a __transaction_relaxed: a function without a clone runs without barriers, irrevocably.
 NVM_API void* _ITM_getTMCloneOrIrrevocable(void* function) {
   if (void* clone = itm::clone_of(function)) return clone;
   itm::become_irrevocable(itm::open_transaction("_ITM_getTMCloneOrIrrevocable"));

@@ -1,8 +1,7 @@
 // memcpy, memmove and memset of compiled transactions.
 //
-// In a name, R tells about the source and W about the destination: n only this thread uses it, t it is shared; taR and
-// taW: shared, and read or written by the transaction before.  Overlap is legal in memmove only; one function serves
-// both.
+// In a name, R is for the source and W for the destination: n: only this thread uses it, t: it is shared; taR and taW:
+// shared, and read or written by the transaction before.  Overlap is legal in memmove only; one function serves both.
 #include <cstring>
 
 #include "compiler/itm/guard.hpp"

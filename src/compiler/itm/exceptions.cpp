@@ -83,7 +83,7 @@ NVM_API void _ITM_cxa_free_exception(void* object) {
 NVM_API void* _ITM_cxa_begin_catch(void* unwinding) try {
   itm::thread_state& t = itm::open_transaction("_ITM_cxa_begin_catch");
   void* object = abi::__cxa_begin_catch(unwinding);
-  // The one that was thrown last; none if it comes from code without barriers.  `object` may be a part of it.
+  // The exception that was thrown last; none if it comes from code without barriers. `object` may be a part of it.
   void* whole = nullptr;
   for (auto e = t.rest->exceptions.rbegin(); e != t.rest->exceptions.rend() && whole == nullptr; ++e) {
     if (!e->thrown) continue;

@@ -28,7 +28,7 @@ struct guarded_pool {
   std::atomic<const thread_state*> owner{nullptr};
   std::atomic<bool> up{false};  // pages are read-only at this moment
   std::uintptr_t begin = 0, end = 0;
-  // Pages opened for the store that is being made alone; an instruction's bytes lie in two at most.
+  // Pages opened for the store that is made in a single step; an instruction's bytes lie in two at most.
   std::uintptr_t open_pages[2] = {};
   unsigned open_count = 0;
 };
@@ -42,7 +42,7 @@ void protect(std::uintptr_t begin, std::uintptr_t end, int access) noexcept {
 
 void raise_guard() noexcept {
   protect(guarded.begin, guarded.end, PROT_READ);
-  // seq_cst, here and in the handler: who sees the page closed finds out why.
+  // seq_cst, here and in the handler: a thread that meets the closed page sees that the guard is up.
   guarded.up.store(true);
 }
 
@@ -51,7 +51,7 @@ void lower_guard() noexcept {
   guarded.up.store(false);
 }
 
-// Not ours: as if we were not there.
+// Not ours: handled as without this handler.
 void pass_on(const struct sigaction& before, int signal, siginfo_t* info, void* context) noexcept {
   if ((before.sa_flags & SA_SIGINFO) != 0 && before.sa_sigaction != nullptr) {
     before.sa_sigaction(signal, info, context);
@@ -66,8 +66,8 @@ void pass_on(const struct sigaction& before, int signal, siginfo_t* info, void* 
   }
 }
 
-// Announces the bytes that the trapped instruction may store: from the address on, not beyond the object's end (after
-// it may be what other threads change) nor the page's.
+// Announces the bytes that the trapped instruction may store: from the address on, not beyond the end of the object
+// (other threads may change the bytes after it) or of the page.
 void announce(std::uintptr_t address) noexcept {
   std::uintptr_t end = std::min(address + store_bytes_max, (address / page_bytes + 1) * page_bytes);
   const void* start = nullptr;
@@ -85,8 +85,8 @@ void on_fault(int signal, siginfo_t* info, void* context) noexcept {
   const int error = errno;
   thread_state& t = this_thread;
   if (guarded.owner.load() != &t) {
-    // Another thread's store: it is made again, and again, until the guard is down.  If it is down, and the store traps
-    // again, then not because of us.
+    // Another thread's store is repeated until the guard is down. If it is down and the store traps again, the trap is
+    // not the guard's.
     [[gnu::tls_model("initial-exec")]] static thread_local constinit std::uintptr_t unguarded = 0;
     if (guarded.owner.load() != nullptr) {
       unguarded = 0;

@@ -1,8 +1,8 @@
-// What a compiled transaction has to do when it ends that the STM does not do for it: bytes of its thread's own memory
-// to put back, and actions that the program asked for.
+// Work at the end of a compiled transaction that the STM does not do: bytes of its thread's own memory to put back, and
+// actions that the program has requested.
 //
 // One thread uses one journal.  Entries are in the order of events; a level of the transaction is the entries after
-// its mark.  Nothing in here is durable.
+// its mark.  A journal is volatile.
 #pragma once
 
 #include <cstddef>
@@ -23,11 +23,11 @@ class journal {
   void on_undo(user_action call, void* argument) { entries_.push_back({kind::undo_action, call, argument, 0, 0}); }
 
   [[nodiscard]] std::size_t mark() const noexcept { return entries_.size(); }
-  // Takes back what came after `mark`, newest first.  Kept bytes at addresses in [dead, dead_end) are left alone: they
-  // lie in frames of the stack that were left, where other frames, this function's, may be now.
+  // Undoes the entries after `mark`, newest first. Kept bytes at addresses in [dead, dead_end) are left alone: they
+  // were in frames of the stack that have ended, where other frames, such as this function's, may lie now.
   void undo(std::size_t mark, std::uintptr_t dead, std::uintptr_t dead_end) noexcept;
-  // The transaction is over and has committed: actions, in order.  An action may run transactions of its own;
-  // they find the journal empty.
+  // The transaction has committed: runs the actions, in order.  An action may run transactions of its own; they find
+  // the journal empty.
   void finish() noexcept;
 
   [[nodiscard]] bool empty() const noexcept { return entries_.empty(); }

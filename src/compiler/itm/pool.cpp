@@ -80,7 +80,7 @@ void* nvm_itm_bind_root(std::size_t size) {
   if (pool == nullptr) return std::calloc(1, size == 0 ? 1 : size);
   const std::lock_guard guard{nvm::itm::choosing};
   void* root = nullptr;
-  // A root that cannot be read is not taken for none: what it leads to would be lost.
+  // A root that cannot be read does not count as none: otherwise its objects would be lost.
   if (nvm_pool_read_root(pool, &root) != 0) {
     std::fprintf(stderr, "libnvm-itm: the pool's root cannot be read: %s\n", nvm_errormsg());
     return nullptr;
@@ -96,7 +96,7 @@ void* nvm_itm_bind_root(std::size_t size) {
     const std::size_t bytes = *static_cast<std::size_t*>(wanted);
     void* made = nvm_stm_alloc(tx, 0, bytes);
     if (made == nullptr) return nvm_errno();
-    // Nobody else sees it before the commit.
+    // No other thread sees it before the commit.
     std::memset(made, 0, bytes);
     return nvm_stm_set_root(tx, made) == 0 ? 0 : nvm_errno();
   };

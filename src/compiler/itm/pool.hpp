@@ -1,11 +1,11 @@
-// Which pool compiled transactions allocate from (include/nvm/itm.h).
+// The pool from which compiled transactions allocate (include/nvm/itm.h).
 #pragma once
 
 #include "nvm/nvm.h"
 
 namespace nvm::itm {
 
-// Opens, or makes, the one that the environment names when it is asked for the first time; NULL: volatile memory.
+// The first call opens or makes the pool that the environment names; NULL: volatile memory.
 NVM_POOL* pool_in_use() noexcept;
 
 }  // namespace nvm::itm

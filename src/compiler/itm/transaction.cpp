@@ -76,8 +76,8 @@ void forget(thread_state& t) noexcept {
   t.irrevocable = false;
 }
 
-// Takes back what level k and the levels inside it did to the thread's own state; the STM has done its part. Frames
-// from here to where the level began have been left.
+// Undoes the changes of level k and the levels inside it to the thread's own state; the STM has done its part. Frames
+// from here to where the level began have ended.
 void undo_from(thread_state& t, std::size_t k) noexcept {
   transaction& tx = *t.rest;
   const level l = tx.levels[k];
@@ -89,7 +89,7 @@ void undo_from(thread_state& t, std::size_t k) noexcept {
 
 void restarted(nvm_stm* stm, int why, void* argument);
 
-// Begins the STM's transaction for the outermost level; what the code is to do then.
+// Begins the STM's transaction for the outermost level; returns what the code has to do then.
 std::uint32_t start(thread_state& t) noexcept {
   transaction& tx = *t.rest;
   level& outermost = tx.levels.front();
@@ -98,7 +98,7 @@ std::uint32_t start(thread_state& t) noexcept {
   t.frames_end = outermost.back.frame_end;
   t.stm = nvm_stm_begin(tx.pool, restarted, &t);
   if (t.stm == nullptr) fatal("a transaction cannot begin: %s", nvm_errormsg());
-  // What a transaction has unlinked the program may use without another one.
+  // The program may use memory that a transaction has unlinked outside of transactions.
   nvm_stm_quiesce_at_commit(t.stm);
   if ((outermost.properties & (has_instrumented_code | does_go_irrevocable)) == has_instrumented_code)
     return run_instrumented_code;
@@ -230,8 +230,8 @@ NVM_API itm::transaction_id _ITM_getTransactionId() {
   return t.stm == nullptr ? itm::no_transaction_id : t.rest->id;
 }
 
-// The id names a transaction outside of which the action may run; all there is is the outermost one, so that it runs
-// when that has committed.
+// The id names a transaction after which the action may run; the only one with an id is the outermost, so the action
+// runs when that has committed.
 NVM_API void _ITM_addUserCommitAction(itm::user_action action, itm::transaction_id, void* argument) try {
   itm::open_transaction("_ITM_addUserCommitAction").rest->journal.on_commit(action, argument);
 } catch (const std::bad_alloc&) {
@@ -244,7 +244,7 @@ NVM_API void _ITM_addUserUndoAction(itm::user_action action, void* argument) try
   itm::fatal("no memory for an undo action");
 }
 
-// A hint that bytes will not be looked at again in the transaction; it may be ignored.
+// A hint that bytes will not be read again in the transaction; it may be ignored.
 NVM_API void _ITM_dropReferences(void*, std::size_t) {}
 
 NVM_API const char* _ITM_libraryVersion() { return "holdfast libnvm-itm, Intel TM ABI 1.0"; }

@@ -1,6 +1,6 @@
-// The compiled transaction of a thread: levels, restarts, and which memory is the thread's own.
+// The compiled transaction of a thread: levels, restarts, and the thread's own memory.
 //
-// The STM (nvm/stm.h) isolates, logs and rolls back shared memory.  What is here is the rest that the ABI asks for.
+// The STM (nvm/stm.h) isolates, logs and rolls back shared memory. This is the rest that the ABI requires.
 //
 // Levels.  `levels` has one entry for each begin that can be cancelled, the outermost first; each is a level of the
 // STM's transaction, too.  A begin inside that cannot be cancelled, or that is inside an irrevocable transaction, is
@@ -8,8 +8,8 @@
 //
 // The stack.  Frames made since the outermost begin lie below its caller's stack pointer (`frames_end`).  They are not
 // shared, die when the transaction is rolled back, and are gone when it commits: writes to them go there at once, never
-// to the STM.  When an inner level is rolled back, what lies between its begin and the outermost one is alive: writes
-// to there from inside of the level are kept in the journal.
+// to the STM.  When an inner level is rolled back, frames between its begin and the outermost one are alive: old bytes
+// of writes to them inside the level are kept in the journal.
 //
 // Irrevocable.  GCC runs an irrevocable transaction in code without barriers, since it has no other code.  See
 // guard.hpp.
@@ -68,10 +68,10 @@ struct thread_state {
   std::uintptr_t frames_end = 0;
   bool inner = false;        // more than one level
   bool exceptions = false;   // transaction::exceptions is not empty
-  bool irrevocable = false;  // has announced to go on without barriers
+  bool irrevocable = false;  // it has announced that it goes on without barriers
   transaction* rest = nullptr;
 };
-// initial-exec: one instruction; the library is small enough for the room that the loader keeps for late comers.
+// initial-exec: one instruction; the library is small enough for the room that the loader keeps for late libraries.
 [[gnu::tls_model("initial-exec")]] inline thread_local constinit thread_state this_thread;
 
 inline std::uintptr_t stack_pointer() noexcept {

@@ -1,4 +1,4 @@
-// What stands in assembly outside of functions.
+// Contents of assembly outside of functions.
 #pragma once
 
 #include <llvm/ADT/StringRef.h>

@@ -1,4 +1,4 @@
-// The groups of warnings of holdfast-cc, and what -W[no-]nvm-..., -Werror=nvm-... and -Wno-error=nvm-... say of them.
+// The groups of warnings of holdfast-cc, and their levels by -W[no-]nvm-..., -Werror=nvm-... and -Wno-error=nvm-...
 //
 // No LLVM in here: the driver knows the same names.
 #pragma once
@@ -54,7 +54,7 @@ class warning_levels {
   std::array<warning_level, warning_names.size()> levels_{};
 };
 
-// What a warning ends with.
+// The end of a warning's text.
 [[nodiscard]] inline std::string warning_mark(warning_group g, bool made_error) {
   return std::string{" [-W"} + (made_error ? "error,-W" : "") + warning_names[static_cast<unsigned>(g)] + "]";
 }

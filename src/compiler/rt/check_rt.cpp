@@ -1,4 +1,4 @@
-// The run-time of checked builds (-fnvm-check): what it finds names its place in the sources.
+// The run-time of checked builds (-fnvm-check): its reports name the place in the sources.
 #include <atomic>
 #include <cstdarg>
 #include <cstdint>
@@ -23,7 +23,7 @@ bool only_reports() {
   return known == 1;
 }
 
-// False where this place has been reported already; when the table is full, of many places once more.
+// False if this place has been reported already; with a full table, many places are reported once more.
 bool found_at(const nvm_site* site) {
   if (!only_reports()) return true;
   constexpr std::size_t places = 4096;

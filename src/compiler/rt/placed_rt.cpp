@@ -1,7 +1,7 @@
 // nvm/placed.h: a store of the program's own, and allocation in it.
 //
-// All that knows what a store is stands in attach() and in the calls that it makes: a pool of its own.  Objects
-// are of type char, bytes without pointers.
+// Only attach() and its callees know what the store is: a pool of its own.  Objects are of type char, bytes without
+// pointers.
 //
 // Threads: any.  The store is attached once, by the thread that runs main, before others begin; NVM_PLACED is each
 // thread's own.
@@ -37,7 +37,7 @@ constexpr std::uint64_t capacity = std::uint64_t{16} << 30;
   std::exit(1);
 }
 
-// One folder for each user, which nobody else can write to.
+// One folder for each user, to which no other user can write.
 void own_folder(char* to, std::size_t room) {
   std::snprintf(to, room, "/dev/shm/holdfast-%u", static_cast<unsigned>(geteuid()));
   if (mkdir(to, 0700) != 0 && errno != EEXIST) stop(to, std::strerror(errno));
@@ -81,7 +81,8 @@ NVM_POOL* open_store(const char* path) {
   return p;
 }
 
-// What no root leads to is of an earlier run, and lost to this one: the file is made anew while it is owned.
+// Objects to which no root leads are of an earlier run, which this one cannot reach: the file is made anew while it is
+// owned.
 NVM_POOL* without_leftovers(const char* path, NVM_POOL* p) {
   void* root = nullptr;
   if (nvm_pool_read_root(p, &root) != 0) stop(path, nvm_errormsg());
@@ -112,7 +113,7 @@ void attach() {
 
 // ---- objects --------------------------------------------------------------------------------------------------------
 
-// A level of its own; false: none could begin.  Lanes are waited for.
+// Begins a level of its own, and waits for a lane if need be; false: none could begin.
 bool begin() {
   while (nvm_tx_begin(pool) != 0) {
     if (nvm_errno() != NVM_E_NO_LANE) return false;
@@ -126,7 +127,7 @@ void* no_memory() {
   return nullptr;
 }
 
-// Runs `make` in a level of its own; what it returns exists from then on.
+// Runs `make` in a level of its own; the object that it returns exists from then on.
 template <class Make>
 void* durably(Make make) {
   if (!begin()) return no_memory();

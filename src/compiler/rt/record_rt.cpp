@@ -1,7 +1,7 @@
 // The run-time half of the recording pass: one attached set of hooks, one thread.
 //
 // The globals are written only by attach and detach, while no instrumented store of another thread into the range can
-// happen; a store by a foreign thread is an error that stops the program, because the trace would be a lie.
+// happen; a store by a foreign thread is an error that stops the program, because the trace would be wrong.
 #include <cstdint>
 #include <cstdio>
 #include <cstdlib>
@@ -55,7 +55,7 @@ void __nvm_rec_masked(const void* p, std::size_t lane_bytes, std::uint64_t mask,
 }
 
 void __nvm_rec_rmw(const void* p, std::size_t bytes, const nvm_rec_site* site) {
-  // Other threads' locked operations outside the range are none of our business.
+  // Other threads' locked operations outside the range are ignored.
   if (owner != __builtin_thread_pointer()) {
     if (reinterpret_cast<std::uintptr_t>(p) - __nvm_rec_base < __nvm_rec_bytes) check_thread(site);
     return;

@@ -1,7 +1,7 @@
-// What functions of the C library write whose arguments alone do not say it: formats, vectors, messages, save pointers.
-// Called before them; C programs link this, hence nothing of the C++ library.
+// Writes of functions of the C library that do not follow from the arguments alone: formats, vectors, messages, save
+// pointers.  Called before them; C programs link this, hence nothing of the C++ library.
 //
-// A target is logged whether or not the function gets as far as writing it, and never beyond the end of its object.
+// A target is logged even if the function does not reach it, but never beyond the end of its object.
 #include <getopt.h>
 #include <sys/socket.h>
 #include <sys/uio.h>
@@ -39,7 +39,7 @@ bool is_one_of(Char c, const char* all) {
   return false;
 }
 
-// A number at `at`, which is moved after it; -1: none stands there.
+// A number at `at`, which is moved after it; -1: there is none.
 template <class Char>
 long number(const Char*& at) {
   if (*at < '0' || *at > '9') return -1;
@@ -47,7 +47,7 @@ long number(const Char*& at) {
   for (; *at >= '0' && *at <= '9'; ++at) n = n < INT_MAX / 10 ? n * 10 + (*at - '0') : INT_MAX;
   return n;
 }
-// "N$": N, counted from 1; 0: it does not stand there.
+// "N$": N, counted from 1; 0: there is none.
 template <class Char>
 long position(const Char*& at) {
   const Char* behind = at;

@@ -1,9 +1,9 @@
-// Marks the functions that system headers declare, in C++ those that are called: where their code is not in this unit
-// it comes compiled, without log calls.  The mark holds the numbers of the parameters whose targets the function does
-// not change.  Functions that only the program declares get a mark, too: they may be its own, also with a name of the C
+// Marks the functions that system headers declare, in C++ those that are called: unless their code is in this unit it
+// comes compiled, without log calls.  The mark holds the numbers of the parameters whose targets the function does not
+// change.  Functions that only the program declares get a mark, too: they may be its own, also with a name of the C
 // library.  Warns of assembly outside of functions.
 //
-// The mark is an assumption, which is the one attribute of a declaration that Clang hands on to the optimizer as it is.
+// The mark is an assumption: the only attribute of a declaration that Clang hands on to the optimizer unchanged.
 #include <clang/AST/ASTConsumer.h>
 #include <clang/AST/ASTContext.h>
 #include <clang/AST/Attr.h>
@@ -46,7 +46,7 @@ void mark_system(clang::FunctionDecl& f) {
 }
 
 // The functions of C++ libraries that a function calls.  They are marked before code is made of the call, and one by
-// one: members of templates come to be only where they are used.
+// one: members of templates exist only where they are used.
 class callees : public clang::RecursiveASTVisitor<callees> {
  public:
   bool shouldVisitImplicitCode() const { return true; }
@@ -122,8 +122,8 @@ const clang::FrontendPluginRegistry::Add<action> registered_action("nvm-system-f
 
 }  // namespace
 
-// For the pass (log/diagnostics.cpp), whose warnings Clang would make errors of without asking for their group.  What
-// it was; false, too, where warnings are not given at all.
+// For the pass (log/diagnostics.cpp): Clang would turn its warnings into errors without regard to their group. Returns
+// the old setting; false, too, if warnings are off.
 extern "C" __attribute__((visibility("default"))) bool nvm_front_set_warnings_as_errors(bool to) {
   if (engine == nullptr) return false;
   const bool was = engine->getWarningsAsErrors() && !engine->getIgnoreAllWarnings();

@@ -10,7 +10,7 @@
 
 namespace nvm::compiler {
 
-// What the arguments of the plugin nvm say, before anything is read.
+// Levels from the arguments of the plugin nvm, known before any source is read.
 [[nodiscard]] warning_levels& levels_of_front();
 
 [[nodiscard]] clang::DiagnosticBuilder warn(const clang::ASTContext& c, warning_group g, clang::SourceLocation at,

@@ -26,7 +26,7 @@ bool begins_in_memory(const expression& e) {
   return e.what == kind::word_at || (e.what == kind::sum && e.parts.front().what == kind::word_at);
 }
 
-// Also numbers that may be addresses: prctl() and syscall() take them for such.
+// Also numbers that may be addresses: prctl() and syscall() use them as such.
 std::vector<Value*> further_pointers(const described_call& c) {
   std::vector<Value*> found;
   for (unsigned k = c.function.arguments; k < c.call.arg_size(); ++k) {
@@ -65,7 +65,7 @@ bool stores_count(const std::string& text) {
   return false;
 }
 
-// Whether there is anything for the run-time to look at.
+// Whether the run-time has to examine the call's arguments.
 bool matters(const described_call& c, const walk_of_memory& w) {
   if (c.everything) return true;
   const StringRef what = w.what;
@@ -145,7 +145,7 @@ class coder {
     b.CreateCall(runtime(Type::getVoidTy(module_.getContext()), name.c_str(), types, w.further), arguments);
   }
 
-  // The lengths are looked at only where the target is durable: strlen costs.
+  // Lengths are computed only if the target is durable: strlen costs.
   void write(const written_range& r, Value* base) {
     if (is_unsaid(r) && !c_.check) return;
     const bool lock = r.how == written_range::extent::lock;
@@ -178,13 +178,13 @@ class coder {
 
   Value* argument(const expression& e) { return c_.call.getArgOperand(static_cast<unsigned>(e.value)); }
 
-  // Marks what the program itself does not read: its profile leaves it out.
+  // Marks reads of the log, which the program's profile leaves out.
   static Instruction* of_log(Instruction* i) {
     i->setMetadata("nvm.log", MDNode::get(i->getContext(), {}));
     return i;
   }
 
-  // What stands at an address that may be NULL.
+  // The value at an address that may be NULL.
   Value* loaded(IRBuilder<>& b, Value* base, Value* address, Type* type) {
     const std::string name = "__nvm_zero";
     GlobalVariable* zero = module_.getNamedGlobal(name);
@@ -281,7 +281,7 @@ class coder {
   PointerType* pointer_;
 };
 
-// Only numbers and addresses can be told of.
+// Only numbers and addresses can be named.
 bool names_other_types(const CallBase& c, const expression& e) {
   const bool counts = e.what == kind::argument || e.what == kind::string_length || e.what == kind::bounded_length ||
                       e.what == kind::wide_length || e.what == kind::bounded_wide_length || e.what == kind::number_at ||

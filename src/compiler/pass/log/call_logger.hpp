@@ -1,5 +1,5 @@
-// Calls of functions whose code is elsewhere: what those write that a *.unsafe file describes is logged before them;
-// what others did is looked at after them, in a checked build.
+// Calls of functions whose code is elsewhere: if a *.unsafe file describes one, its writes are logged before the call;
+// writes of others are checked after the call, in a checked build.
 #pragma once
 
 #include <llvm/Analysis/TargetLibraryInfo.h>
@@ -19,17 +19,17 @@ struct described_call {
   bool check;       // every range with its place
 };
 
-// For a function that may be the program's own, with the name of one of the C library: what can be said of it without
-// looking into memory, and that it may use transactions.
+// For a function that may be the program's own, with a name of the C library's: the part of the description that needs
+// no look into memory; and it may use transactions.
 [[nodiscard]] unsafe_function guessed(const unsafe_function& f);
-// What does not fit the description, in words; empty: all does.
+// The mismatch with the description, in words; empty: none.
 [[nodiscard]] std::string misfit(const described_call& c);
 // Warns of arguments that do not fit the description, and of provably durable ones through which unknown bytes are
-// written.  False: nothing can be logged.
+// written. False: the call cannot be logged.
 [[nodiscard]] bool fits(const described_call& c);
-// Some of what it writes may be durable.
+// Whether some of its writes may go to durable memory.
 [[nodiscard]] bool may_write_durable(const described_call& c);
-// The code that logs it.
+// Makes the code that logs it.
 void log_call(const described_call& c);
 
 // A checked build: the durable objects that the call gets, also inside a structure in a variable, are compared after

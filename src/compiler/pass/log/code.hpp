@@ -1,4 +1,4 @@
-// Pieces of code that all that logs is made of.
+// Pieces of code that are common to all logging.
 #pragma once
 
 #include <llvm/IR/IRBuilder.h>
@@ -11,9 +11,9 @@ namespace nvm::compiler {
                                                     llvm::ArrayRef<llvm::Type*> arguments, bool variadic = false);
 // The address, or each of a vector of them, is inside the window of pools.
 [[nodiscard]] llvm::Value* inside_window(llvm::IRBuilder<>& b, llvm::Value* address);
-// Before `before`: a block that is entered where `condition` holds, which is unlikely.  What it ends with.
+// Makes a block before `before` that is entered if `condition` holds, which is unlikely; returns its end.
 [[nodiscard]] llvm::Instruction* block_if(llvm::IRBuilder<>& b, llvm::Value* condition, llvm::Instruction* before);
-// The same where one of the addresses is inside the window of pools.
+// The same with the condition that one of the addresses is inside the window of pools.
 [[nodiscard]] llvm::Instruction* guard(llvm::IRBuilder<>& b, llvm::ArrayRef<llvm::Value*> addresses,
                                        llvm::Instruction* before);
 

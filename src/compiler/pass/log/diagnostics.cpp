@@ -16,7 +16,7 @@ warning_levels levels;
 cl::list<std::string> level_arguments("nvm-warning", cl::desc("Wno-nvm-... and its kin"),
                                       cl::callback([](const std::string& a) { levels.take(a); }));
 
-// Clang's own -Werror, set and what it was (pass/front/system_functions.cpp); in opt there is none.
+// Sets Clang's own -Werror and returns the old setting (pass/front/system_functions.cpp); opt has none.
 bool set_warnings_as_errors(bool to) {
   using setter = bool (*)(bool);
   auto* set =

@@ -36,7 +36,7 @@ bool is_jump_target(const CallBase& c) {
 
 namespace {
 
-// Clang's plugin says it (pass/front/system_functions.cpp).
+// Whether Clang's plugin has marked it (pass/front/system_functions.cpp).
 bool is_assumed(const Function& f, StringRef what) {
   SmallVector<StringRef, 4> all;
   f.getFnAttribute("llvm.assume").getValueAsString().split(all, ',');

@@ -1,4 +1,4 @@
-// What the compiler knows about addresses and functions without looking at a program as a whole.
+// Facts about addresses and functions that need no view of the whole program.
 #pragma once
 
 #include <llvm/Analysis/TargetLibraryInfo.h>
@@ -10,23 +10,23 @@
 namespace nvm::compiler {
 
 // A function of the durable heap's interface: it logs for itself, and may begin and end transactions.  A function that
-// the program defines is none, even with such a name.
+// the program defines does not count, even with such a name.
 [[nodiscard]] bool is_heap_function(const llvm::Function& f);
-// Such a function after which the same transaction is open at the same level, with the same bytes logged.
+// Whether after such a function the same transaction is open at the same level, with the same bytes logged.
 [[nodiscard]] bool leaves_transactions_alone(llvm::StringRef name);
 // A module may come to the pass twice: as a .bc file that is compiled again, or before and while it is linked.  An
-// attribute of a function says that it has been there.
+// attribute of a function says that it has been processed.
 inline constexpr const char* logged_already = "nvm-logged";
 inline constexpr const char* pointers_checked_already = "nvm-pointers-checked";
 
 // setjmp() and its kin: they return again when longjmp() is called.
 [[nodiscard]] bool is_jump_target(const llvm::CallBase& c);
-// The function that is called, also where the call's type is another than its own, as without a prototype.  nullptr:
-// through a pointer.
+// The called function, also if the call's type differs from its own, as without a prototype. nullptr: a call through a
+// pointer.
 [[nodiscard]] llvm::Function* function_of(const llvm::CallBase& c);
 // Declared by a system header, hence not compiled with the pass (pass/front/system_functions.cpp marks them).
 [[nodiscard]] bool is_system_function(const llvm::Function& f);
-// Declared by the program only, and no function that the compiler knows: it may be the program's own.
+// Declared only by the program, and unknown to the compiler: it may be the program's own.
 [[nodiscard]] bool is_program_function(const llvm::Function& f);
 // Its code is not compiled here, or is assembly.
 [[nodiscard]] bool comes_compiled(const llvm::Function& f);
@@ -36,7 +36,7 @@ inline constexpr const char* assembly_mark = "nvm-assembly";
 // The parameter is declared, in a system header, as a pointer to data that the function does not change.
 [[nodiscard]] bool only_reads(const llvm::Function& f, unsigned parameter);
 
-// Relative to a segment register, or of 32 bits: no pool is there.
+// Relative to a segment register, or of 32 bits: no pool lies there.
 [[nodiscard]] bool is_elsewhere(const llvm::Value* address);
 // Every object that the address can belong to is a variable, or fresh from malloc and its kin.
 [[nodiscard]] bool is_volatile(const llvm::Value* address, const llvm::TargetLibraryInfo& libc);
@@ -50,7 +50,7 @@ inline constexpr const char* assembly_mark = "nvm-assembly";
 // Bytes of a fresh object: 0 if `c` is no allocation in a pool, or one whose size is not known here.
 [[nodiscard]] std::uint64_t fresh_bytes(const llvm::CallBase& c);
 
-// A constant nvm_site (nvm/compiled.h): where in the sources `i` comes from.
+// A constant nvm_site (nvm/compiled.h): the place in the sources of `i`.
 [[nodiscard]] llvm::Constant* site_of(const llvm::Instruction& i);
 
 }  // namespace nvm::compiler

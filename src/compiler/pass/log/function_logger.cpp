@@ -1,6 +1,5 @@
-// Plans block by block which stores are logged and which are left out, then makes the code.  A logged range holds only
-// bytes that will certainly be written (calls of precompiled functions apart): neighbouring bytes may belong to another
-// lock.
+// Plans block by block which stores are logged and which are not, then makes the code.  A logged range holds only bytes
+// that will certainly be written (calls of precompiled functions apart): neighbouring bytes may belong to another lock.
 #include "function_logger.hpp"
 
 #include <llvm/ADT/PostOrderIterator.h>
@@ -53,7 +52,7 @@ class function_logger {
 
   bool run() {
     for (BasicBlock* b : ReversePostOrderTraversal<Function*>(&f_)) plan_block(*b);
-    // Expansion asks for dominance and loops, which the guards' blocks spoil: all of it first.
+    // Expansion needs dominance and loops, which the guards' blocks invalidate: so all expansion comes first.
     for (planned& p : plan_) expand(p);
     for (const planned& p : plan_) emit(p);
     for (CallBase* c : watched_) watch_call(*c, libc_);
@@ -71,7 +70,7 @@ class function_logger {
     bool fresh;  // of an object allocated in this transaction: it needs no log
   };
   struct planned {
-    // The last two only look, in a checked build: at a store whose log call was left out.
+    // The last two only check, in a checked build, a store whose log call was left out.
     enum class shape { constant, batch, value, call, intrinsic, loop, expect_logged, expect_volatile } what;
     Instruction* before;
     Value* address;
@@ -85,7 +84,7 @@ class function_logger {
     Instruction* reason = nullptr;  // for remarks and line numbers
     std::vector<planned> ranges{};  // batch: of shape constant
   };
-  // A store of this block that is to be logged, until the straight line it stands in ends.
+  // A store of this block that is to be logged, kept until its straight line of code ends.
   struct candidate {
     Instruction* at;
     Value* address;
@@ -128,14 +127,14 @@ class function_logger {
         if (const auto bytes = fresh_bytes(*c); bytes != 0 && !options_.everything)
           known.push_back({c, 0, static_cast<std::int64_t>(bytes), true});
       } else if (i.mayWriteToMemory() && !isa<LoadInst, FenceInst>(i)) {
-        // Loads and fences are writes in LLVM's eyes where they keep an order.
+        // LLVM counts loads and fences as writes if they keep an order.
         refuse(i, std::string("an instruction whose stores Holdfast cannot log: ") + i.getOpcodeName());
       }
     }
     flush_line();
   }
 
-  // What is logged on every way to the block's beginning.
+  // Collects the ranges that are logged on every way to the block's beginning.
   void inherit(BasicBlock& b, std::vector<known_range>& known) {
     bool first = true;
     for (BasicBlock* p : predecessors(&b)) {
@@ -272,14 +271,14 @@ class function_logger {
         warn(c, warning_group::unlogged,
              demangle(name) + " may write the durable object that it gets; describe it in an unsafe file");
       } else {
-        // It may come from another file that was compiled with the pass; who knows is the linker.
+        // It may come from another file that was compiled with the pass; only the linker knows.
         report_missed(c, "a durable pointer goes to a function whose code is elsewhere");
       }
     }
     if (comes_compiled(*callee) && options_.check) watched_.push_back(&c);
     return true;
   }
-  // What a file says of the function; nullptr: nothing.
+  // A file's description of the function; nullptr: none.
   const unsafe_function* description(CallBase& c, const Function& callee) {
     const auto known = table_.find(callee.getName().str());
     if (known == table_.end() || !comes_compiled(callee)) return nullptr;
@@ -289,7 +288,7 @@ class function_logger {
     return misfit({c, own, libc_, options_.everything, options_.check}).empty() && !own.unknown ? &own : nullptr;
   }
 
-  // A durable pointer, or the address of a variable that holds one, for something else than to read it.
+  // Whether it gets a durable pointer, or the address of a variable that holds one, and may write there.
   static bool gets_durable(const CallBase& c, const Function& callee) {
     for (unsigned k = 0; k < c.arg_size(); ++k) {
       if (holds_durable(c.getArgOperand(k))) return true;
@@ -298,7 +297,7 @@ class function_logger {
     return false;
   }
 
-  // Where a function of another file leaves the structure that it returns: its code may come compiled.
+  // Logs the place where a function of another file leaves the structure that it returns: its code may come compiled.
   void returned_in_memory(CallBase& c, std::vector<known_range>& known, std::vector<candidate>& line) {
     if (c.getCalledFunction() != nullptr && !comes_compiled(*c.getCalledFunction())) return;
     for (unsigned k = 0; k < c.arg_size(); ++k) {
@@ -307,8 +306,8 @@ class function_logger {
     }
   }
 
-  // What inline assembly names as an output in memory is a store like another.  If it says that it writes other memory,
-  // that is, for all that is known, the whole object around each address that it gets.
+  // An output in memory of inline assembly is a store like another. If the assembly says that it writes other memory,
+  // this may be the whole object around each address that it gets.
   void assembly(CallBase& c, std::vector<known_range>& known, std::vector<candidate>& line) {
     if (!c.mayWriteToMemory()) return;
     const auto* code = cast<InlineAsm>(c.getCalledOperand());
@@ -357,8 +356,8 @@ class function_logger {
 
   // ---- merging and hoisting ---------------------------------------------------------------------------------------
 
-  // The stores of a straight line of code: touching bytes of one base become one range, logged before the first of
-  // them; ranges whose addresses are known there share one call, and its fence, with that of the first.
+  // Settles the stores of a straight line of code: touching bytes of one base become one range, logged before the first
+  // of them; ranges whose addresses are known there share the first one's call and fence.
   void settle(std::vector<candidate>& line, std::vector<known_range>& known) {
     std::vector<bool> done(line.size());
     std::vector<planned> ranges;
@@ -425,7 +424,7 @@ class function_logger {
     }
   }
 
-  // A range that every turn of a counted loop stores to, after or before that of the turn before: one range for all
+  // A range to which every turn of a counted loop stores, next to that of the turn before: logged as one range for all
   // turns.
   bool hoist(const planned& each) {
     BasicBlock* block = each.before->getParent();
@@ -494,7 +493,7 @@ class function_logger {
     p.size = expander.expandCodeFor(p.length, word_, p.before);
   }
 
-  // What is logged is [address, + bytes); in a checked build with its place.
+  // Logs [address, + bytes); in a checked build with its place.
   void call_log(IRBuilder<>& b, const planned& p, Value* address, Value* bytes) {
     if (options_.check) {
       b.CreateCall(runtime("__nvm_log_at", {pointer_, word_, pointer_}), {address, bytes, site_of(*p.reason)});
@@ -581,7 +580,7 @@ class function_logger {
     remarks_.emit([&] { return OptimizationRemarkMissed("nvm-log", "NotLogged", &i) << text; });
   }
 
-  // The address of a function or static object goes to what may be durable.
+  // Remarks that the address of a function or static object goes to memory that may be durable.
   void remark_static(StoreInst& s) {
     if (!s.getValueOperand()->getType()->isPointerTy() || is_elsewhere(s.getPointerOperand())) return;
     if (is_volatile(s.getPointerOperand(), libc_)) return;

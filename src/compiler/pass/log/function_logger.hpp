@@ -14,19 +14,19 @@ namespace nvm::compiler {
 // Mistakes that can be planted, for the test that has to find them (tests/holdfast_cc/random).
 enum class planted_mistake {
   none,
-  calls_keep_logs,         // what was logged before a call counts as logged after it, whatever the call did
-  one_way_is_enough,       // what is logged on one way to a block counts as logged there
+  calls_keep_logs,         // ranges logged before a call count as logged after any call
+  one_way_is_enough,       // ranges logged on one way to a block count as logged there
   short_loops,             // the range before a loop lacks the last turn
-  late_merges,             // stores that share a log call share that of the last
-  variables_win,           // an address that may belong to a variable is taken for volatile
-  fresh_for_ever,          // an object stays fresh after a call, whatever the call did
+  late_merges,             // stores that share a log call share the last one's
+  variables_win,           // an address that may belong to a variable counts as volatile
+  fresh_for_ever,          // an object stays fresh after any call
   library_calls_forgotten  // calls of precompiled functions are not logged for
 };
 
 struct logging_options {
-  bool everything = false;  // leave nothing out: for comparison with what is left out
+  bool everything = false;  // log every store, for comparison
   planted_mistake plant = planted_mistake::none;
-  bool check = false;  // every store reports its place, those that were left out are looked at, too
+  bool check = false;  // every store reports its place; stores without a log call are checked, too
 };
 
 // Of a module, for -mllvm -nvm-log-stats.

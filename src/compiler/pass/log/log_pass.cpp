@@ -5,20 +5,20 @@
 //
 // It runs last in the optimizer, so that it sees the stores that the machine will execute: merged, vectorised, turned
 // into memory intrinsics.  It guards
-//   every instruction and intrinsic of which LLVM says that it may store (written.hpp has what those write), outputs of
-//   inline assembly in memory, and what assembly may write besides;
+//   every instruction and intrinsic that may store according to LLVM (written.hpp has the bytes), outputs of inline
+//   assembly in memory, and other memory that assembly may write;
 //   calls of precompiled functions, by what *.unsafe files say that they write (unsafe_file.hpp), also through pointers
 //   (safe_wrappers.cpp).
-// It leaves out what cannot be durable or is logged already:
+// It leaves out stores to memory that cannot be durable or is logged already:
 //   volatile   every object that the address can belong to is a variable, or fresh from malloc and its kin;
-//   fresh      the object was allocated in this transaction, which ends with it or not at all;
+//   fresh      the object was allocated in this transaction, and exists only if that commits;
 //   dominated  the same bytes were logged on every way here, with no call in between that could begin, end or nest a
 //              transaction;
 //   merged     stores of a straight line of code to touching bytes share the log call of the first;
 //   batched    other stores of that line share the call, and its fence, where their addresses are known in time;
 //   hoisted    a store of each turn of a counted loop to the next bytes is logged as one range before the loop.
 //
-// A checked build (-fnvm-check) looks at each store, at those that were left out, too, and names its place.
+// A checked build (-fnvm-check) checks each store, also those that were left out, and names its place.
 //
 // Each decision is a remark (-Rpass=nvm-log, -Rpass-missed=nvm-log); -mllvm -nvm-log-stats prints their numbers.
 #include <llvm/IR/Module.h>
@@ -67,7 +67,7 @@ bool read_tables(Module& m, nc::unsafe_table& table) {
       m.getContext().emitError(path + ":" + Twine(error.line) + ":" + Twine(error.column) + ": " + error.message);
       return false;
     }
-    // The driver gives that of the installation first.
+    // The driver gives the installation's file first.
     if (&path == &unsafe_files.front()) {
       for (auto& f : functions) f.of_library = true;
     }
@@ -79,15 +79,15 @@ bool read_tables(Module& m, nc::unsafe_table& table) {
   return true;
 }
 
-// Of this process, read once; nullptr: an error was said.
+// The tables of this process, read once; nullptr: an error was reported.
 const nc::unsafe_table* tables(Module& m) {
   static nc::unsafe_table table;
   static const bool good = read_tables(m, table);
   return good ? &table : nullptr;
 }
 
-// Functions of C++ libraries whose code headers show, but which are elsewhere: where they are described they are not
-// inlined, as what they call is not.
+// Functions of C++ libraries whose code is in headers, too: described ones are not inlined, since functions that they
+// call are not described.
 class library_pass : public PassInfoMixin<library_pass> {
  public:
   PreservedAnalyses run(Module& m, ModuleAnalysisManager&) {

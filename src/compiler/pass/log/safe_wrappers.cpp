@@ -11,9 +11,9 @@ using namespace llvm;
 
 namespace {
 
-// A %n in a format is not worth a warning wherever the address of printf is taken.
+// The possible %n in a format is no reason to warn wherever the address of printf is taken.
 bool may_write(const unsafe_function& f) {
-  // Nor is a lock: its address is taken by what wraps locks.
+  // Nor are locks: wrappers of locks take their addresses.
   const auto is_no_lock = [](const written_range& r) { return r.how != written_range::extent::lock; };
   return f.unknown || any_of(f.writes, is_no_lock) ||
          any_of(f.by, [](const walk_of_memory& w) { return !StringRef(w.what).ends_with("printf"); });
@@ -32,7 +32,7 @@ Function* wrapper_of(Function& f) {
   w->setAttributes(f.getAttributes());
   w->removeFnAttr(Attribute::Naked);
   w->removeFnAttr(assembly_mark);
-  // What the declaration promises of the memory that it touches does not hold for the log.
+  // The declaration's promises about touched memory do not hold for the log.
   w->removeFnAttr(Attribute::Memory);
   w->setCallingConv(f.getCallingConv());
   w->addFnAttr(Attribute::NoInline);

@@ -9,7 +9,7 @@ constexpr unsigned depth_max = 8;
 constexpr std::uint64_t number_max = std::uint64_t{1} << 32;
 constexpr unsigned arguments_max = 64;
 
-// What the run-time can look at (compiler/rt/written.cpp).
+// Arguments that the run-time can examine (compiler/rt/written.cpp).
 struct known_walk {
   std::string_view name;
   unsigned arguments;
@@ -36,7 +36,7 @@ class line_parser {
     return at_ == text_.size() || text_[at_] == '#';
   }
 
-  // A line that says for those after it whether they call functions of the program; `found` if it is one.
+  // A line that says, for the functions after it, whether they call functions of the program; `found`: it is one.
   bool parse_default(bool& calls_back, bool& found) {
     const std::size_t begin = at_;
     found = maybe("calls") && maybe(":");
@@ -179,7 +179,7 @@ class line_parser {
     return token(")");
   }
 
-  // An address is an argument, or what stands where one points to, or one of these and something.
+  // An address is an argument, or the word to which one points, or a sum with one of these.
   bool address(expression& e, unsigned depth) {
     skip();
     const std::size_t begin = at_;
@@ -294,7 +294,7 @@ bool parse_unsafe(std::string_view text, std::vector<unsafe_function>& functions
     }
     found.push_back(std::move(f));
   }
-  // A later file may say something else about a function of an earlier one.
+  // A later file may replace an earlier one's description of a function.
   for (unsafe_function& f : found) {
     const auto known =
         std::find_if(functions.begin(), functions.end(), [&](const unsafe_function& o) { return o.name == f.name; });

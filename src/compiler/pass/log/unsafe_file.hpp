@@ -10,12 +10,11 @@
 //   setbuf={nargs:2,wr_set:{{arg1,?}}}                 a durable arg1 is a warning, and reported by a checked build
 //   sem_post={nargs:1,wr_set:{{arg0,lock}}}            a lock: a durable arg0 is a warning of its own, and reported
 //   puts={nargs:1,wr_set:{}}                           writes nothing that is durable
-//   frob={nargs:1+,wr_set:?}                           writes what nobody can say: a durable argument is a warning
+//   frob={nargs:1+,wr_set:?}                           writes unknown bytes: a durable argument is a warning
 //   qsort={nargs:4,wr_set:{{arg0,arg1*arg2}},calls:?}  calls functions of the program, which may use transactions
 //   frob={nargs:1,wr_set:{},calls:{}}                  calls none
 //
-// A line `calls:{}` or `calls:?` by itself says it for the functions that follow it in the file and do not say it
-// themselves; at the beginning it is `?`.
+// A line `calls:{}` or `calls:?` by itself is the default for later functions in the file; at the beginning it is `?`.
 //
 // One function a line; `#` at the start of a line begins a comment; blanks mean nothing.  An expression is a sum of
 // products of
@@ -26,7 +25,7 @@
 //   printed(argN)              characters that the format argN makes of the further arguments; vprinted(argN, argM): of
 //   a
 //                              va_list
-// An address begins with an argument, or is what stands there: *argN.  The text is hostile until parsed: no expression
+// An address begins with an argument, or is the word there: *argN.  The text is hostile until parsed: no expression
 // nests deeper than 8, no number is larger than 2^32.
 //
 // No LLVM in here: the parser is tested and fuzzed by itself.
@@ -78,7 +77,7 @@ struct written_range {
   return r.how == written_range::extent::unknown || r.how == written_range::extent::lock;
 }
 
-// Something in memory says what is written: the run-time's function of this name looks at it.
+// Data in memory determines the writes: the run-time's function of this name examines it.
 struct walk_of_memory {
   std::string what;                 // "printf", ...
   std::vector<unsigned> arguments;  // of the call, handed on

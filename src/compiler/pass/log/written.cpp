@@ -11,7 +11,7 @@ using namespace llvm;
 
 namespace {
 
-// Sizes that neither a type nor an argument says.
+// Sizes that follow neither from a type nor from an argument.
 constexpr std::uint64_t va_list_bytes = 24;
 constexpr std::uint64_t windows_va_list_bytes = 8;
 constexpr std::uint64_t jump_buffer_bytes = 40;  // five words, the same for every function
@@ -226,7 +226,7 @@ class description {
     return true;
   }
 
-  // LLVM has no word for them that says so.
+  // LLVM has no attribute that says so.
   bool only_read_by_x86() const {
     switch (id_) {
       case Intrinsic::x86_fxrstor:
@@ -287,7 +287,7 @@ class description {
     return true;
   }
 
-  // xsave and its kin, and whatever comes after this was written.
+  // xsave and its kin, and intrinsics that are newer than this file.
   void objects() {
     for (unsigned k = 0; k < c_.arg_size(); ++k) {
       if (!argument(k)->getType()->isPtrOrPtrVectorTy() || c_.onlyReadsMemory(k)) continue;

@@ -1,8 +1,8 @@
 // The bytes that an intrinsic writes.
 //
-// LLVM says of every intrinsic whether it may store, and through which of its arguments.  For those that this file
-// knows the bytes are exact; an unknown one is taken to write the whole object around each pointer that it gets.
-// memcpy and its kin are not in here: the caller has them.
+// LLVM says of every intrinsic whether it may store, and through which of its arguments.  For intrinsics that this file
+// knows the bytes are exact; an unknown one counts as writing the whole object around each pointer that it gets. memcpy
+// and its kin are not in here: the caller has them.
 #pragma once
 
 #include <llvm/ADT/SmallVector.h>
@@ -39,7 +39,7 @@ struct written {
   unsigned tile = 0;
 };
 
-// Empty: nothing that a pointer of the program could name.
+// Empty: no memory that a pointer of the program could name.
 [[nodiscard]] llvm::SmallVector<written, 2> written_by(llvm::CallBase& intrinsic, const llvm::DataLayout& layout);
 
 // It calls functions, or returns twice: afterwards another transaction may be open, or another level of it.
@@ -59,7 +59,7 @@ inline constexpr std::uint64_t tile_configuration_bytes = 64;
 // The rows of a tile as a scattered store; `configuration` is room for the settings of the matrix registers.
 [[nodiscard]] written rows_of_tile(llvm::IRBuilder<>& b, const written& tile, llvm::Value* configuration);
 
-// The code that logs it, before the instruction that writes it.  `check`: with the place of that.
+// Makes the code that logs it, before the instruction that writes it. `check`: with that instruction's place.
 void log_written(const written& w, llvm::Instruction& by, bool check);
 
 }  // namespace nvm::compiler

@@ -1,5 +1,4 @@
-// The code that logs what an intrinsic writes: lanes at once, with one call and one fence, where any of them is
-// durable.
+// The code that logs the writes of an intrinsic: all lanes with one call and one fence, if any of them is durable.
 #include <llvm/IR/Constants.h>
 
 #include "code.hpp"

@@ -1,8 +1,8 @@
-// What functions of the C library read and write, as far as an access count wants to know.
+// Reads and writes of functions of the C library, for counts of accesses.
 //
-// Blocks of a known length, strings, and results: those that are met in programs by the million have a row here, since
-// libc.unsafe says what may be written and not what was, and nothing about reads.  For the rest the description of
-// libc.unsafe is taken, where it gives a number of bytes from arguments alone.
+// Blocks of a known length, strings, and results. Functions that programs call by the million have a row here, since
+// libc.unsafe says what may be written, not what was, and nothing about reads. For the rest the description of
+// libc.unsafe is used, if it gives a number of bytes from arguments alone.
 #pragma once
 
 #include <llvm/ADT/StringRef.h>

@@ -18,7 +18,7 @@ namespace {
 
 constexpr StringLiteral places_section = "nvm_prof_places";
 
-// Of files that Clang gives no digest: those with #line in them, as generated ones.
+// Digest of files to which Clang gives none: those with #line, such as generated ones.
 std::string digest_of(StringRef path) {
   const auto content = MemoryBuffer::getFile(path);
   if (!content) return {};
@@ -144,7 +144,7 @@ void places::note_call(CallBase& call, Value* frame) {
 bool places::keep_frame(Function& f) {
   SmallVector<CallBase*, 16> calls;
   SmallVector<Instruction*, 8> ends;
-  SmallVector<Instruction*, 4> returns;  // to here, from frames that are gone
+  SmallVector<Instruction*, 4> returns;  // returns to here, from frames that have ended
   for (Instruction& i : instructions(f)) {
     if (auto* c = dyn_cast<CallBase>(&i); c != nullptr && is_on_path(*c)) {
       calls.push_back(c);

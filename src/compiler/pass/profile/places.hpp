@@ -1,8 +1,8 @@
 // Places in the sources, as constants that the run-time of profiled programs reads, and the frames that lead to them.
 //
 // A function that makes calls keeps a record in its frame, {record of the caller, place of the call that is running},
-// and __nvm_prof_top of each thread leads to the innermost one.  So an allocation knows its call path without looking
-// at the stack, and a call of strdup() is a place although the C library came compiled.  Leaves keep nothing.
+// and __nvm_prof_top of each thread leads to the innermost one.  So an allocation knows its call path without a walk of
+// the stack, and a call of strdup() is a place although the C library came compiled.  Leaves keep nothing.
 //
 // The layouts are those of src/advisor/runtime/hooks.hpp, which a plugin cannot include.
 #pragma once

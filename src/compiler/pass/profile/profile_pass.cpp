@@ -8,9 +8,9 @@
 // (src/advisor/runtime/window.hpp).  places.hpp says how allocations know their call path.
 //
 // A vector access is one access of its bytes; of a masked one the lanes that are active count; a gathered or scattered
-// one is an access for each active lane.  An atomic operation is a load and a store.  Not seen: inline assembly, what
-// the log reads to know how much a call will write, and what is neither instrumented, nor in library_calls.hpp, nor
-// described by libc.unsafe with a number of bytes.
+// one is an access for each active lane.  An atomic operation is a load and a store.  Not seen: inline assembly, the
+// log's reads to find out how much a call will write, and functions that are neither instrumented, nor in
+// library_calls.hpp, nor described by libc.unsafe with a number of bytes.
 //
 //   -mllvm -nvm-profile-unsafe=FILE  descriptions of precompiled functions; may be given several times
 #include <llvm/Analysis/ValueTracking.h>
@@ -262,7 +262,7 @@ class counter {
       case compiler::extent::same_as:
         return count(c, block, pointer, before.CreateCall(length_, {c.getArgOperand(a.bytes)}));
       case compiler::extent::string:
-        // What is read is there before, and may be freed or changed by the call.
+        // Text that is read exists before the call, which may free or change it.
         return count(c, a.what == access::read ? read_text_ : write_text_, pointer, nullptr,
                      a.what == access::read ? &c : after(c));
       case compiler::extent::result:
@@ -312,7 +312,7 @@ class counter {
     }
   }
 
-  // At most so many bytes are counted as so many, up to the end of the object.
+  // "At most n" counts as n bytes, up to the end of the object.
   void visit_described(CallBase& c, const compiler::written_range& r) {
     constexpr std::uint64_t to_the_end = 0xFFFF'FFFF;
     if (compiler::is_unsaid(r) || r.further || r.address.what != compiler::expression::kind::argument) return;

@@ -96,7 +96,8 @@ std::optional<StringRef> tag_text(const Decl* d) {
   return std::nullopt;
 }
 
-// Types of libraries whose values belong to the process, also where no pointer is in them: what they are; empty: none.
+// Types of libraries whose values belong to the process, even without a pointer in them: returns what they are; empty:
+// none.
 StringRef state_of_process(const ASTContext& c, QualType type) {
   const auto meaning = [](StringRef name, bool in_c) -> StringRef {
     static const StringRef locks_of_c[] = {"pthread_mutex_t",
@@ -298,7 +299,7 @@ class describer {
     if (library_ == nullptr) tell_({p, where, name});
   }
 
-  // As long as it lives, what is described lies in a type of a system header, whose fields are none of the program's.
+  // While it lives, the described fields are in a type of a system header, so they are not the program's.
   class library_scope {
    public:
     library_scope(describer& d, const RecordDecl& r, QualType type, const NamedDecl* where, const std::string& name)
@@ -323,7 +324,7 @@ class describer {
     describer& d_;
     bool entered_;
   };
-  // Unions with a pointer stay what they are: a mutex of C is one.
+  // Unions with a pointer stay bytes: a mutex of C is one.
   [[nodiscard]] bool is_of_library(const RecordDecl& r) const {
     if (r.isUnion() || !c_.getSourceManager().isInSystemHeader(r.getLocation())) return false;
     for (const DeclContext* c = r.getDeclContext(); c != nullptr; c = c->getParent()) {
@@ -332,7 +333,7 @@ class describer {
     }
     return true;
   }
-  // As the program says it, without its own names for it.
+  // As the program spells it, without the program's own aliases.
   static std::string spelled(const ASTContext& c, QualType type) {
     for (const auto* own = type->getAs<TypedefType>();
          own != nullptr && !c.getSourceManager().isInSystemHeader(own->getDecl()->getLocation());
@@ -483,7 +484,7 @@ class describer {
     }
     return room;
   }
-  // What a name in a tag means: an integer field of a structure around the union, or an enumerator.
+  // Meaning of a name in a tag: an integer field of a structure around the union, or an enumerator.
   [[nodiscard]] std::optional<std::string> meaning(llvm::ArrayRef<StringRef> path, unsigned depth) const {
     for (const scope* s = scope_; s != nullptr && s->depth == depth; s = s->outer) {
       if (const auto place = place_of(s->record, path, s->offset * 8)) return load_of(*place, room_at(depth));

@@ -1,4 +1,4 @@
-// The layout of a durable type, as Clang lays it out, in the words of a type map; and what is wrong with it.
+// The layout of a durable type, as Clang lays it out, in the words of a type map; and its faults.
 #pragma once
 
 #include <clang/AST/ASTContext.h>
@@ -32,7 +32,7 @@ enum class pointer_mark { none, strong, weak };
 // nvm::p<T>, nvm::ref<T> and nvm::weak<T>, the C++ interface's fields that announce their changes: T, T * and T *; else
 // null.
 [[nodiscard]] clang::QualType announced_type(clang::QualType type);
-// The name that its type id is made from: qualified, without `struct`, without what the source does not say.
+// The name from which its type id is made: qualified, without `struct`, without parts that the source does not spell.
 [[nodiscard]] std::string canonical_name(const clang::ASTContext& context, clang::QualType type);
 // Id of what a pointer points to; 0 for void.
 [[nodiscard]] std::uint32_t target_id(const clang::ASTContext& context, clang::QualType pointee);
@@ -60,7 +60,7 @@ struct layout_finding {
   std::string pointer{};
 };
 
-// What the rest of the translation unit says about layouts.
+// Facts about layouts from the rest of the translation unit.
 struct unit_facts {
   // The canonical declarations of types with visitors (NVM_VISIT), and their ids.
   llvm::DenseMap<const clang::TagDecl*, std::uint32_t> visited;

@@ -30,7 +30,7 @@ bool hands_on(const Use& use, bool is_text) {
   if (isa<StoreInst>(user)) return use.getOperandNo() == 0;
   if (const auto* call = dyn_cast<CallBase>(user)) {
     if (call->isCallee(&use) || isa<IntrinsicInst>(call)) return false;
-    // What is printed is stored nowhere.
+    // A printed text is not stored.
     return !is_text || !call->getFunctionType()->isVarArg();
   }
   if (const auto* global = dyn_cast<GlobalVariable>(user)) return !global->getName().starts_with("llvm.");
@@ -41,7 +41,7 @@ bool hands_on(const Value& v, bool is_text) {
   return any_of(v.uses(), [&](const Use& u) { return hands_on(u, is_text); });
 }
 
-// Empty: it has none, or it is not a thing that others could find again.
+// Empty: it has none, or another build could not find it again.
 std::string name_of(const GlobalValue& g, function_ref<std::string()> unit) {
   if (g.isThreadLocal() || g.hasExternalWeakLinkage() || g.getName().starts_with("llvm.")) return {};
   if (!g.hasLocalLinkage()) return g.getName().str();
@@ -58,8 +58,8 @@ std::string name_of(const GlobalValue& g, function_ref<std::string()> unit) {
     return name + "\"";
   }
   if (g.getName().empty()) return {};
-  // LLVM numbers local names that are the same, by their order, and literals: the next build may give the number to
-  // another, unless the unit is the same.
+  // LLVM numbers equal local names, and literals, by their order: the next build may give the number to another one,
+  // unless the unit is the same.
   const StringRef number = g.getName().rsplit('.').second;
   const bool numbered =
       g.getName().starts_with(".") || (!number.empty() && all_of(number, [](char c) { return isDigit(c); }));

@@ -10,10 +10,10 @@
 
 namespace nvm::compiler {
 
-// What the names of an expression are: {"a", "b"} for a.b.  In the words of a type map; nothing: unknown.
+// Meaning of a name of an expression, {"a", "b"} for a.b, in the words of a type map; no value: unknown.
 using tag_names = std::function<std::optional<std::string>(llvm::ArrayRef<llvm::StringRef> path)>;
 
-// The tag; or, with `wrong`, what is wrong with the text, as the end of a sentence.
+// The tag; or, with `wrong`, the fault of the text, as the end of a sentence.
 struct compiled_tag {
   std::string tag;
   std::string wrong;

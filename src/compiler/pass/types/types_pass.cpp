@@ -1,12 +1,12 @@
 // The type map of a translation unit becomes known to the library: a constructor calls nvm_register_types().
 //
-// The first half of the plugin (types_plugin.cpp) leaves the map behind as a constant in a section of its own, so that
-// it survives the steps between the two: bitcode files, link-time optimisation, -save-temps.  Every kind of linking
-// keeps a constructor: in static libraries it comes and goes with its object file, in shared ones it runs when they are
+// The first half of the plugin (types_plugin.cpp) leaves the map as a constant in a section of its own, so that it
+// survives the steps between the two: bitcode files, link-time optimisation, -save-temps.  Every kind of linking keeps
+// a constructor: in static libraries it comes and goes with its object file, in shared ones it runs when they are
 // loaded, early or late, and --gc-sections has to leave it in.
 //
-// Where the map has static pointers, and with -fnvm-statics in each unit, a second one calls nvm_register_statics()
-// with what of the unit they may lead to (statics_of_unit.hpp).
+// If the map has static pointers, and with -fnvm-statics in each unit, a second constructor calls
+// nvm_register_statics() with the things of the unit to which they may lead (statics_of_unit.hpp).
 #include "types_pass.hpp"
 
 #include <llvm/IR/IRBuilder.h>
@@ -36,7 +36,7 @@ struct types_pass : PassInfoMixin<types_pass> {
         maps.push_back(&g);
       }
     }
-    // Before there is anything of ours.
+    // Before our own additions to the module.
     std::vector<named_static> statics;
     const bool all = all_statics && !has_statics_constructor(m);
     if (all || any_of(maps, [](const GlobalVariable* g) { return has_static_pointers(*g); })) statics = statics_of(m);

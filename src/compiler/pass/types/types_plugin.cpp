@@ -1,9 +1,9 @@
 // The half of the type maps that works on the source (Breeze, section III-A): a plugin of Clang's front end.
 //
 // It looks at every NVM_STRUCT and NVM_PTR of a translation unit, at every NVM_TYPE_ID, and at the assignments to
-// fields of durable structures; refuses what cannot be durable, and warns of what would not survive.  The layouts
-// become a type map (object/type_map_layout.hpp), a constant in a section of the object file; types_pass.cpp does the
-// rest.
+// fields of durable structures; it refuses types that cannot be durable, and warns of values that would not survive.
+// The layouts become a type map (object/type_map_layout.hpp), a constant in a section of the object file;
+// types_pass.cpp does the rest.
 //
 // Arguments (-fplugin-arg-nvm-...): dump prints the layouts; W[no-]nvm, W[no-]nvm-<group>, Werror=nvm-<group> and
 // Wno-error=nvm-<group> are what their names say.
@@ -52,7 +52,7 @@ class unit_reader : public RecursiveASTVisitor<unit_reader> {
 
   bool TraverseDecl(Decl* d) {
     if (d == nullptr) return true;
-    // Functions of the system's headers are none of ours, and many.
+    // Functions of the system's headers are skipped: they are not the program's, and many.
     if (isa<FunctionDecl>(d) && c_.getSourceManager().isInSystemHeader(d->getLocation())) return true;
     const auto* context = dyn_cast<DeclContext>(d);
     if (context == nullptr) return base::TraverseDecl(d);
@@ -76,7 +76,7 @@ class unit_reader : public RecursiveASTVisitor<unit_reader> {
     return true;
   }
 
-  // NVM_STALE_OK: what a crash may leave old, but not torn, and what leads nowhere.
+  // NVM_STALE_OK: only for fields whose old value is whole after a crash, and without pointers.
   bool VisitFieldDecl(FieldDecl* d) {
     const auto is_stale = [](const AnnotateAttr* a) { return a->getAnnotation() == "nvm_stale_ok"; };
     if (llvm::none_of(d->specific_attrs<AnnotateAttr>(), is_stale) || d->getType()->isDependentType()) return true;
@@ -373,7 +373,7 @@ class unit_reader : public RecursiveASTVisitor<unit_reader> {
                                                         : memory + "it has the plain pointer '" + f.pointer + "'";
     warn(warning_group::library_type, where, "%0 of durable %1 is a %2, %3") << what << type << f.type << why;
   }
-  // A structure inside of several is told of once.
+  // A structure inside several others is reported once.
   void once(SourceLocation at, const std::string& text, QualType type) {
     if (told_.insert(at).second) warn(warning_group::plain_pointer, at, text) << type;
   }
@@ -425,7 +425,7 @@ class unit_reader : public RecursiveASTVisitor<unit_reader> {
     }
   }
 
-  // The type that a text means in the place where it is written; null: none that we know.
+  // The type that a text means at its place in the source; null: none that we know.
   QualType parse(StringRef text, const named_id& n) {
     text = text.trim();
     if (text.ends_with("*")) return pointer_to(parse(text.drop_back(), n));

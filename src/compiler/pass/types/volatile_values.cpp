@@ -11,7 +11,7 @@ using llvm::StringRef;
 namespace nvm::compiler {
 namespace {
 
-// Without what changes neither the value nor where it points.
+// Strips operations that change neither the value nor its target.
 const Expr* strip(const Expr* e) {
   for (;;) {
     e = e->IgnoreParens();

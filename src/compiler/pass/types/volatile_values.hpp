@@ -9,13 +9,13 @@
 
 namespace nvm::compiler {
 
-// What is known of the local variables of one function.
+// Facts about the local variables of one function.
 class volatile_values {
  public:
-  // Reads the function: which variables are only ever assigned in plain sight.
+  // Reads the function, and finds the variables whose assignments are all visible.
   void enter(const clang::FunctionDecl& function);
 
-  // What it points to, for a message: "memory from malloc", "a variable"; empty: not provably volatile.
+  // Its target, for a message: "memory from malloc", "a variable"; empty: not provably volatile.
   [[nodiscard]] llvm::StringRef target_of(const clang::Expr* value);
   // The object that an lvalue lies in is a variable, or is reached through a provably volatile pointer.
   [[nodiscard]] bool lies_outside(const clang::Expr* lvalue);
@@ -24,7 +24,7 @@ class volatile_values {
   struct variable {
     llvm::SmallVector<const clang::Expr*, 2> values;
     unsigned uses = 0;        // places that name it
-    unsigned plain_uses = 0;  // of these, those that read or assign it and nothing else
+    unsigned plain_uses = 0;  // of these, those that only read or assign it
     bool asked = false;
   };
   class reader;
