@@ -1,5 +1,5 @@
 // The full check accounts for every page of every kind of pool: each is free, an object's, a log's, a structure's or
-// damaged, the sums agree with the size, and pages that are nobody's, or two owners', are found.
+// damaged, the sums agree with the size, and pages without an owner, or with two, are found.
 #include <gtest/gtest.h>
 
 #include <cstring>

@@ -1,4 +1,5 @@
-// A check of a pool whose owner died reports what the next open would find, not what the crash left half written.
+// A check of a pool whose owner died reports the state that the next open would find, not the half-written state of the
+// crash.
 #include <gtest/gtest.h>
 #include <sys/wait.h>
 

@@ -1,8 +1,9 @@
 // Single bits of what a pool counts references with, flipped one at a time: counts in headers of objects, the header of
-// the rings, the lines of a ring and its records.  The full check finds it, or after an open that counts and one
-// collection everything is as it was.  What is found does no harm either: each open ends in a pool or in an error.
+// the rings, the lines of a ring and its records.  The full check finds the flip, or after an open that counts and one
+// collection all counts are as before. A flip that is found does no harm, either: each open ends in a pool or in an
+// error.
 //
-// NVM_FLIPS: each of how many bits; all of them unless it says.
+// NVM_FLIPS=n: one of n bits is flipped; all of them by default.
 #include <fcntl.h>
 #include <gtest/gtest.h>
 #include <unistd.h>

@@ -1,4 +1,5 @@
-// Lock-free structures of a pool whose owner died, or whose file is damaged: what the check finds, and must not find.
+// Lock-free structures of a pool whose owner died, or whose file is damaged: faults that the check must find, and
+// states that it must accept.
 #include <gtest/gtest.h>
 #include <sys/stat.h>
 #include <sys/wait.h>

@@ -1,4 +1,4 @@
-// The process ends while its threads still work on a pool: nothing crashes, and what they were told is there.
+// The process ends while its threads still work on a pool: nothing crashes, and all acknowledged changes are there.
 #include <gtest/gtest.h>
 
 #include <sys/mman.h>

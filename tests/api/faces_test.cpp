@@ -1,8 +1,8 @@
 // Every call that changes a pool, inside of every kind of transaction: it works in the transaction, it fails and dooms
 // it with a sentence that names the right call, or it is documented to stand apart from transactions.
 //
-// Method: what the pool holds is compared before a transaction with the call in it, and after that was aborted and
-// committed.  A list of all functions of the headers makes sure that none is forgotten.
+// Method: the pool's contents before a transaction with the call in it are compared with those after its abort and its
+// commit.  A list of all functions of the headers makes sure that none is forgotten.
 #include <gtest/gtest.h>
 
 #include <filesystem>

@@ -1,4 +1,5 @@
-// fork(): a child is told whose memory it accesses, and a daemon goes on with the pools that its parent had open.
+// fork(): a child that accesses a pool ends with a message, and a daemon goes on with the pools that its parent had
+// open.
 #include <gtest/gtest.h>
 #include <signal.h>
 #include <sys/wait.h>

@@ -1,5 +1,5 @@
-// A graph of durable objects and its twin in ordinary memory, for tests of the collector: what may be freed is what the
-// twin says, which shares no code with it.
+// A graph of durable objects and its twin in ordinary memory, for tests of the collector: the twin, which shares no
+// code with the collector, says which objects may be freed.
 #pragma once
 
 #include <gtest/gtest.h>

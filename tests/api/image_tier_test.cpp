@@ -1,4 +1,4 @@
-// Pools on ssd of which a part is in memory: what programs see, and what is durable, is as without.
+// Pools on ssd that are partly in memory: programs see the same, and the same is durable, as without a limit.
 #include <gtest/gtest.h>
 #include <signal.h>
 #include <sys/mman.h>

@@ -1,4 +1,4 @@
-// A list that is larger than what a test lets stay in memory, and changes of it that can be checked.
+// A list that is larger than a test's limit of memory, and changes of it that can be checked.
 #pragma once
 
 #include <gtest/gtest.h>

@@ -1,5 +1,5 @@
-// Repair of pools in which something whole lies where something else was: a state of zero, headers of extents that were
-// exchanged or copied, a page of nodes that is there twice.  Nothing that lies elsewhere is lost, and what is, is told.
+// Repair of pools in which valid bytes lie in the wrong place: a state of zero, exchanged or copied headers of extents,
+// a page of nodes that exists twice. Data in other places is not lost, and each loss is reported.
 #include <gtest/gtest.h>
 
 #include <algorithm>

@@ -1,5 +1,4 @@
-// A pool with one lock-free structure whose contents are known, its file in memory to be damaged, and what a repair
-// makes of that.
+// A pool with one lock-free structure of known contents, its file in memory for damage, and the result of a repair.
 #pragma once
 
 #include <gtest/gtest.h>

@@ -1,4 +1,4 @@
-// Pools with two sets of regions, for damaging: what is read of them after a repair, and what it tells.
+// Pools with two sets of regions, for damage: contents after a repair, and its reports.
 #pragma once
 
 #include <gtest/gtest.h>

@@ -1,5 +1,5 @@
 // Repair of pools with sets of regions: words of zero, headers that were exchanged or copied, pages that lie where
-// others were.  What is there is read afterwards, and what is not is told.
+// others were.  Afterwards the remaining bytes can be read, and each loss was reported.
 #include "mended_regions.hpp"
 
 namespace nvm::tests {

@@ -1,5 +1,5 @@
-// Repair of pools with damaged lock-free structures: what a look-up finds stays, what is lost is told, what was removed
-// or never linked does not come back, and the result is sound and can be worked with.
+// Repair of pools with damaged lock-free structures: entries that a look-up finds stay, losses are reported, removed or
+// never linked entries do not come back, and the result is sound and works.
 #include <gtest/gtest.h>
 
 #include <algorithm>

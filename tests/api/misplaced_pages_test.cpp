@@ -1,6 +1,6 @@
 // Damage of pools with key-value stores and a root, on every engine: pages that were exchanged or copied, words of
-// zero, copies of superblock and anchors that are each other's.  What the check does not find has changed
-// nothing; a repair makes nothing worse, tells what is missing, and leaves a sound pool, or refuses and says why.
+// zero, exchanged copies of superblock and anchors. Damage that the check does not find has changed nothing; a repair
+// does no harm, reports what is missing, and leaves a sound pool, or refuses with a reason.
 #include <gtest/gtest.h>
 #include <sys/stat.h>
 #include <unistd.h>

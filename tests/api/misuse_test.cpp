@@ -1,4 +1,4 @@
-// Mistakes of a program are told: stores outside of transactions, calls of one kind of transaction inside of another.
+// Mistakes of a program are reported: stores outside of transactions, calls of one kind of transaction inside another.
 #include <gtest/gtest.h>
 #include <sys/wait.h>
 #include <unistd.h>

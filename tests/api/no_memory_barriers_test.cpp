@@ -1,5 +1,5 @@
-// As no_memory_test.cpp, of barrier transactions: a transaction that memory was too short for has changed nothing, the
-// next one goes on, and nobody else dies of it, such as the thread that empties the rings of the redo engine.
+// As no_memory_test.cpp, for barrier transactions: a transaction that lacks memory has changed nothing, the next one
+// works, and no other thread dies of it, such as the one that empties the rings of the redo engine.
 #include "nvm/stm.h"
 
 #include <cstring>

@@ -1,5 +1,5 @@
 // Volatile memory may run out at any allocation that the library makes: the call returns NVM_E_NO_MEMORY, the pool
-// stays usable, and what was being done is there whole or not at all.
+// stays usable, and the interrupted change is there as a whole or not at all.
 #include <unistd.h>
 
 #include <cstring>

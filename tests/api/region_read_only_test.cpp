@@ -1,5 +1,5 @@
-// Regions of pools that are opened read-only: what they say after a clean close and after their owner was killed, what
-// is refused, and that the file stays as it is.
+// Regions of pools that are opened read-only: their contents after a clean close and after their owner was killed,
+// refused calls, and an unchanged file.
 #include <gtest/gtest.h>
 #include <sys/wait.h>
 #include <unistd.h>

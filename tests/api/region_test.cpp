@@ -1,4 +1,5 @@
-// Regions through the C interface, on shm and ssd, across closing, killing and reopening; what is refused, and why.
+// Regions through the C interface, on shm and ssd, across closing, killing and reopening; refused calls, and their
+// reasons.
 #include "nvm/region.h"
 
 #include <gtest/gtest.h>

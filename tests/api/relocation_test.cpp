@@ -1,4 +1,4 @@
-// Pools that open at other addresses: what the program finds there, what it is told, and what is refused.
+// Pools that open at other addresses: contents that the program finds, reports that it gets, and refusals.
 //
 // Two processes are two opens: types that are registered stay known, which is what a program of these types has.
 #include <gtest/gtest.h>

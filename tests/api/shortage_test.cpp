@@ -1,5 +1,5 @@
-// Lock-free structures of a full pool, by the C interface: what was removed is room at once, whichever thread did it,
-// and for entries of any size.
+// Lock-free structures of a full pool, by the C interface: a removed entry is room at once, whichever thread removed
+// it, and for entries of any size.
 #include <gtest/gtest.h>
 
 #include <atomic>

@@ -1,5 +1,5 @@
-// A program that has closed some of its standard descriptors, as services do, and in which somebody prints to them all
-// the same.  What it prints must reach no file of ours.
+// A program that has closed some of its standard descriptors, as services do, and still prints to them. Its output must
+// not reach a file of ours.
 #include <fcntl.h>
 #include <gtest/gtest.h>
 #include <sys/wait.h>

@@ -1,5 +1,5 @@
-// Static pointers: a pool is opened by a program whose functions and objects lie elsewhere, are others, or are gone.
-// Each program is a process of its own; where things lie it says itself.
+// Static pointers: a pool is opened by a program whose functions and objects have other addresses, have changed, or are
+// gone. Each program is a process of its own, and announces its own addresses.
 #include <gtest/gtest.h>
 
 #include <cstring>

@@ -1,5 +1,5 @@
-// Collections of object stores through the C interface: what is freed and what is kept, beside transactions and by the
-// thread for detached stores, on each engine and medium that has stores.
+// Collections of object stores through the C interface: freed and kept objects, beside transactions and by the thread
+// for detached stores, on each engine and medium that has stores.
 #include <gtest/gtest.h>
 
 #include <atomic>

@@ -1,5 +1,5 @@
-// Object stores in a pool of which a part is in a second file: what is attached is whole and can be used, what is not
-// can neither be read nor written, wherever its pages are, while threads attach, change, detach, and pages come and go.
+// Object stores in a pool that is partly in a second file: attached stores are whole and usable, others can neither be
+// read nor written, wherever their pages are, while threads attach, change, detach, and pages come and go.
 #include <gtest/gtest.h>
 
 #include <csetjmp>

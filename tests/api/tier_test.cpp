@@ -1,4 +1,4 @@
-// Pools of which a part is in a second file: what programs see is what they see without.
+// Pools that are partly in a second file: programs see the same as without one.
 #include <fcntl.h>
 #include <gtest/gtest.h>
 #include <signal.h>

@@ -1,5 +1,5 @@
-// Types of a program and of a pool, from open to open.  Each program is a process of its own: what it knows of types it
-// knows for good.
+// Types of a program and of a pool, from open to open.  Each program is a process of its own, since a process never
+// forgets a type.
 #include <gtest/gtest.h>
 
 #include <cstdio>

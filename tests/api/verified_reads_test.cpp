@@ -1,4 +1,4 @@
-// NVM_LF_VERIFY_READS: a damaged entry is an error to whoever reads it with such a handle, and to nobody else.
+// NVM_LF_VERIFY_READS: a damaged entry is an error for readers with such a handle, and for no others.
 #include <gtest/gtest.h>
 
 #include <cstdlib>

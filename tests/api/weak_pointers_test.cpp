@@ -1,4 +1,4 @@
-// Weak pointers of the C interface: they keep nothing, and are null before what they led to is anything else.
+// Weak pointers of the C interface: they keep nothing alive, and are null before their object's memory is used again.
 #include <gtest/gtest.h>
 #include <sys/wait.h>
 #include <unistd.h>

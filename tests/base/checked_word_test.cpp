@@ -1,4 +1,4 @@
-// A checked word finds what a device or a stray store does to eight bytes.
+// A checked word detects damage of eight bytes by a device or a stray store.
 #include "base/checked_word.hpp"
 
 #include <gtest/gtest.h>

@@ -1,5 +1,5 @@
 // Crash states of a whole machine with a disk: a bank (../history/bank.hpp) on a pool on ssd, on a file system, on a
-// disk that remembers what happened to it (logged_disk.hpp).
+// disk that logs its writes (logged_disk.hpp).
 //
 // usage: blocks [--fs ext4|xfs] [--engine NAME]... [--minutes N | --states N] [--seed N] [--threads N]
 //               [--plant no-syncs|few-syncs] [--keep DIR] [--again FILE]

@@ -1,5 +1,4 @@
-// A disk that remembers what happened to it: a block device whose contents lie in memory, and a log of the writes and
-// syncs that it was given.
+// A disk that logs its writes: a block device whose contents lie in memory, and a log of its writes and syncs.
 //
 // A file system in user space, served by a process of its own, holds one file; a loop device makes a disk of it.
 // Contents and log lie in memory that the serving process shares with the others, so that a state can be laid out on

@@ -1,5 +1,4 @@
-// The trials of the doctor find what they are for: planted faults, and descriptions of places that do not keep
-// promises.
+// The trials of the doctor find planted faults, and descriptions of places that do not keep promises.
 #include <gtest/gtest.h>
 
 #include <fstream>

@@ -1,9 +1,9 @@
 // A pool with garbage, for the tests of `holdfast gc`:  cli_garbage_maker PATH MEDIUM; `log` is the engine, on shm.
 //
 // The root is a node that leads to another.  A table leads to two nodes in one object, whose second leads to a node;
-// nothing leads to the table.  An object of a type that nobody describes is garbage, too; with a third argument it
-// hangs from the root; unless it is `stores`: then store "robot" has a root that leads to a node, and three more nodes,
-// and store "empty" nothing.
+// nothing leads to the table.  An object of unknown type is garbage, too; with a third argument it hangs from the root;
+// unless it is `stores`: then store "robot" has a root that leads to a node, and three more nodes, and store "empty"
+// nothing.
 #include <string_view>
 
 #include "nvm/store.h"

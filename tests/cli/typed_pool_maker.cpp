@@ -4,8 +4,7 @@
 // As if a program compiled by holdfast-cc had made it: a table with two slots in an array of structures and a flexible
 // array after it, which is the root; a node with a name; two nodes in one object.  Without a third argument also flags
 // in bit-fields, a choice of a number or a node with a part that only a visitor knows, and a text; `untyped`: an object
-// of a type that nobody describes; `foreign`: a pointer that leads into no pool; `statics`: a pointer to a function of
-// the maker.
+// of unknown type; `foreign`: a pointer that leads into no pool; `statics`: a pointer to a function of the maker.
 #include <nvm/static.h>
 
 #include <cstring>

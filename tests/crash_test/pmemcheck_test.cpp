@@ -1,4 +1,4 @@
-// Store logs of pmemcheck: what is read, what is refused and where, and that no text does harm.
+// Store logs of pmemcheck: accepted logs, refused ones and the place of the fault; no text does harm.
 #include "crash_test/pmemcheck.hpp"
 
 #include <gtest/gtest.h>

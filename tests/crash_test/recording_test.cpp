@@ -1,4 +1,4 @@
-// The trace file: what is read from a good one, and that nothing in a bad one does harm.
+// The trace file: contents of a good one; a bad one does no harm.
 #include "crash_test/recording.hpp"
 
 #include <gtest/gtest.h>

@@ -2,9 +2,9 @@
 //
 // usage: dax_bank FOLDER ENGINE SEED THREADS [no-syncs]
 //
-// What was acknowledged is noted in a file beside the pool, which outlives the cut as the pool does.  The first time
-// the pool is made; later what is there is judged.  Then threads work until the power goes.  Says what it does on lines
-// of its own: "making", "looking", "looked N", "working", and "WRONG why", after which it ends with 1.
+// Acknowledged transactions are noted in a file beside the pool, which outlives the cut as the pool does. The first run
+// makes the pool; later ones judge its contents first.  Then threads work until the power goes.  Says what it does on
+// lines of its own: "making", "looking", "looked N", "working", and "WRONG why", after which it ends with 1.
 //
 // no-syncs: the library's files and mappings are not synced; a cut must show it.
 #include <fcntl.h>

@@ -1,4 +1,4 @@
-// What is true on real DAX alone; HOLDFAST_TEST_DAX names a folder there.  Skipped elsewhere.
+// Tests that need real DAX; HOLDFAST_TEST_DAX names a folder there. Otherwise skipped.
 #include <gtest/gtest.h>
 
 #include <cstring>

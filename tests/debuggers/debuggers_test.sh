@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Memory debuggers see what a program does to objects of pools, and say nothing of what is right.
+# Memory debuggers see wrong accesses of a program to objects of pools, and are silent about right ones.
 #
 # usage: debuggers_test.sh <source folder> <libholdfast.so> <scratch folder> sanitizers|valgrind|window
 set -euo pipefail

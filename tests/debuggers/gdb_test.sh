@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# GDB prints pools, fields and stores as what they are, and finds the object around an address.
+# GDB prints pools, fields and stores by what they stand for, and finds the object around an address.
 #
 # usage: gdb_test.sh <holdfast.py> <printed> <scratch folder>
 set -euo pipefail

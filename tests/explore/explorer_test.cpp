@@ -1,4 +1,4 @@
-// What the explorer promises to whoever uses it: determinism, replay, survival of faults and hangs, honest reports.
+// Promises of the explorer to its users: determinism, replay, survival of faults and hangs, honest reports.
 #include "explore/explore.hpp"
 
 #include <gtest/gtest.h>

@@ -1,5 +1,4 @@
-// Mutation of the trace: every fence and flush of the toy map is shown necessary, and what is not necessary is
-// reported.
+// Mutation of the trace: every fence and flush of the toy map is shown necessary, and unnecessary ones are reported.
 #include <gtest/gtest.h>
 
 #include <array>

@@ -1,5 +1,4 @@
-// Read sets: what nothing reads costs nothing, what is read late is not missed, and reads of recovery that nothing
-// guarantees are named.
+// Read sets: unread lines cost nothing, late reads are not missed, and reads of recovery without a guarantee are named.
 #include <gtest/gtest.h>
 
 #include "toy_subject.hpp"

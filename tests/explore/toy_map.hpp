@@ -1,5 +1,5 @@
 // A hash map with an undo log, small enough to read in one go, with a switch for each of twelve bugs that real programs
-// have had.  It is what the explorer is tested with: each bug must be found, the map without them must pass.
+// have had.  The explorer is tested with it: each bug must be found, and the map without them must pass.
 //
 //   S store, F flush, | fence
 //   log a range   S entry {offset, bytes, old data}; F entry; | toy/E1  S count + 1; F count; | toy/E2

@@ -1,5 +1,5 @@
 // The device is full: a small tmpfs in a mount namespace of this process's own, where it may have one, and a limit on
-// the size of files.  Growth and creation fail and say so; what was committed is there, and the pool goes on with the
+// the size of files.  Growth and creation fail and say so; committed changes are there, and the pool works on in the
 // room that it has.
 #include <gtest/gtest.h>
 #include <sched.h>

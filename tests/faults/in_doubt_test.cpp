@@ -1,5 +1,5 @@
-// Every interface says the same of a change whose sync fails: NVM_E_IN_DOUBT; then NVM_E_IO, of what was not begun.
-// What is there at the next open told_test.cpp looks at.
+// Every interface reports a change whose sync fails in the same way: NVM_E_IN_DOUBT; then NVM_E_IO for later ones.
+// told_test.cpp compares this with the state at the next open.
 #include <gtest/gtest.h>
 
 #include <cerrno>

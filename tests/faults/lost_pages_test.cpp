@@ -1,5 +1,5 @@
-// Each page of a pool that holds metadata is lost: its file has zeros or anything there, or the page cannot be read any
-// more.  Opening, the check and the repair say so, or everything is there; nobody is shown something else in silence.
+// Each page of a pool that holds metadata is lost: its file has zeros or other bytes there, or the page cannot be read
+// any more. Opening, the check and the repair say so, or all data is intact; wrong data is never shown in silence.
 // Files that are cut off are lost pages, too.
 #include <gtest/gtest.h>
 #include <sys/mman.h>

@@ -1,6 +1,6 @@
 // A life of a pool through the public interface in which a chosen call of the program fails, and what must hold
-// afterwards: each failure is told with a code and a sentence about the file, nothing is leaked, and the pool, opened
-// without faults, has what was acknowledged: that, or with it the one operation whose failure left open how it ended.
+// afterwards: each failure is reported with a code and a sentence about the file, nothing is leaked, and the pool,
+// opened without faults, has all acknowledged changes, perhaps with the one operation that failed in doubt.
 #pragma once
 
 #include <gtest/gtest.h>

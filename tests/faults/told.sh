@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# Faults at random syncs, writes and growths of pools, and whether what was told is what the next open shows: of every
-# interface of the library (told_run.hpp), then of transactions of the language (libnvm-itm) and of nv-memcached's answers,
-# which cost more: a tenth and a fiftieth of the runs.
+# Faults at random syncs, writes and growths of pools: compares the reported results with the state at the next open,
+# for every interface of the library (told_run.hpp), then for transactions of the language (libnvm-itm) and for
+# nv-memcached's answers, which cost more: a tenth and a fiftieth of the runs.
 #
 # usage: told.sh [--runs N] [--seed S] [--from R]
 #   --runs  with a fault that makes sense for the pool and the interface (10000)

@@ -1,8 +1,8 @@
 // The process has two threads, each with words of its own.  Their transactions are numbered; the n-th stores n into two
-// words, and some allocate so much that the pool grows.  A shared page keeps what each was told.
+// words, and some allocate so much that the pool grows.  A shared page keeps the results that each was given.
 //
 // What must hold.  After the next open a thread's words are those of one of its transactions, all of them: not of one
-// that was told to be rolled back, and of none older than the newest that was told to be durable.
+// that was reported as rolled back, and of none older than the newest that was reported as durable.
 #include "told_run.hpp"
 
 #include <sys/mman.h>

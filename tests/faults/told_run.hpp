@@ -1,5 +1,5 @@
-// One life of a pool, in a process of its own, that ends or goes wrong at a chosen sync or growth; and whether what its
-// hooks and callers were told is what the next open shows.
+// One life of a pool, in a process of its own, that ends or fails at a chosen sync or growth; compares the results that
+// its hooks and callers were given with the state at the next open.
 #pragma once
 
 #include <string>

@@ -1,4 +1,4 @@
-// Stores, structures and regions in a life of told_run.hpp: what each attempt does there, and what is found afterwards.
+// Stores, structures and regions in a life of told_run.hpp: the changes of each attempt, and the state afterwards.
 #pragma once
 
 #include <cstdint>

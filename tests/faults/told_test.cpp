@@ -1,5 +1,5 @@
-// What hooks and callers are told is what the next open shows (told_run.hpp), for each engine, medium and interface,
-// with a fault at each sync and growth.
+// Results that hooks and callers are given agree with the state at the next open (told_run.hpp), for each engine,
+// medium and interface, with a fault at each sync and growth.
 //
 // NVM_TOLD_RUNS: that many runs drawn at random, from NVM_TOLD_SEED on, beginning with run NVM_TOLD_FROM; otherwise a
 // few numbers of each kind.

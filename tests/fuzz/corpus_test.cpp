@@ -1,4 +1,4 @@
-// Every input of a fuzzer's corpus, and some that nobody chose, without the fuzzer: part of the ordinary tests.
+// Every input of a fuzzer's corpus, and some random ones, without the fuzzer: part of the ordinary tests.
 #include <gtest/gtest.h>
 
 #include <cstdint>

@@ -1,8 +1,8 @@
-// What a fuzzer's input does to an image of a pool.
+// Edits of a pool's image from a fuzzer's input.
 //
 // An input is a list of edits on one of a few images, small enough for a fuzzer to work on, not an image.  Three of
 // four edits are followed by a repair of the checksums around them: otherwise everything would end at the first check.
-// The images of one list are moments of one pool, so that a line of another one is what a crash may leave.
+// The images of one list are moments of one pool, so that a line from another one is a possible result of a crash.
 #pragma once
 
 #include <cstddef>

@@ -1,5 +1,6 @@
 // libFuzzer's door to entries as text, CSV and JSON lines: any text is read to its end or refused with a line inside
-// it, also by a reader that goes on after each mistake, and what was understood is written and read again as it was.
+// it, also by a reader that goes on after each mistake, and accepted entries are the same after being written and read
+// again.
 #include <algorithm>
 #include <cstdint>
 #include <cstdlib>

@@ -1,5 +1,5 @@
-// libFuzzer's door to store logs of pmemcheck: any text is read or refused with a reason, and what was read stays
-// inside of the image that goes with it. The first byte chooses the image and the name of the file.
+// libFuzzer's door to store logs of pmemcheck: any text is read or refused with a reason, and accepted stores stay
+// inside the image that goes with it. The first byte chooses the image and the name of the file.
 #include <cstdint>
 #include <cstdlib>
 #include <iterator>

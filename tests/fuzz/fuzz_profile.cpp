@@ -1,5 +1,6 @@
-// libFuzzer's door to profiles and to files of coefficients: any text is read or refused with a reason, and what was
-// read can be merged with itself, priced and ranked. The sum is put right first, so that what it protects is reached.
+// libFuzzer's door to profiles and to files of coefficients: any text is read or refused with a reason, and an accepted
+// profile can be merged with itself, priced and ranked. The sum is put right first, so that the fields that it protects
+// are reached.
 #include <cmath>
 #include <cstdint>
 #include <cstdio>

@@ -1,8 +1,8 @@
-// libFuzzer's door to traces of recorded programs: any file is read or refused with a reason, and what was read stays
-// inside of the image that goes with it.
+// libFuzzer's door to traces of recorded programs: any file is read or refused with a reason, and accepted stores stay
+// inside the image that goes with it.
 //
-// An input is a trace as it is, or, if its first byte is odd, what becomes one: a number, that many edits of a pool
-// that is open in the trace, then records of 16 bytes each.
+// An input is a trace, or, if its first byte is odd, the recipe of one: a number, that many edits of a pool that is
+// open in the trace, then records of 16 bytes each.
 #include <algorithm>
 #include <cstdint>
 #include <cstdlib>

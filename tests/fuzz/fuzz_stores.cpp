@@ -1,7 +1,7 @@
 // libFuzzer's door to the clusters of object stores in files of pools, through the C interface: store pages, lists of
-// clusters, their maps, and the page map's entries of these, with checked words that hold or not.  Whatever is there is
-// used or refused, in bounded time; a pool in which the check finds nothing can be worked with and stays so; what a
-// repair writes is sound.
+// clusters, their maps, and the page map's entries of these, with checked words that hold or not.  Any contents are
+// used or refused, in bounded time; a pool in which the check finds no fault works, and stays sound; the result of a
+// repair is sound.
 //
 // An input: which image, then changes of 7 bytes: what to do to which word of which cluster.
 #include <unistd.h>

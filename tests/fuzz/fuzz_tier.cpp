@@ -1,5 +1,5 @@
 // libFuzzer's door to second files of pools: header, state, words and slots with any bytes.  Without a forged check
-// each page is what was written or refused; with one nothing is read or written beyond what is there.
+// each page has the written bytes or is refused; with one no access leaves the file.
 //
 // The first byte chooses how pages are coded.  Then edits of 6 bytes each: what (bits 0 to 1: header, state, a word, a
 // slot; bit 2: the check around it is made right again), the page or sector, the place in it (2), the value, an unused

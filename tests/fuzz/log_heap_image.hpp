@@ -1,5 +1,5 @@
-// What the bytes of a log-structured heap say, read one after the other, without any of the heap's own code but the
-// checks of words and blocks: for edits that know what they change, and for a second opinion on what recovery finds.
+// Contents of a log-structured heap, read byte by byte, without the heap's own code except the checks of words and
+// blocks: for edits that know what they change, and for a second opinion on recovery.
 #pragma once
 
 #include <algorithm>

@@ -1,4 +1,4 @@
-// Where the metadata of a pool's file is: what a flipped bit must not get through.
+// Places of the metadata in a pool's file, where a flipped bit must be noticed.
 #pragma once
 
 #include <algorithm>

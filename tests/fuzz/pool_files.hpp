@@ -1,5 +1,5 @@
 // Small files of pools of every engine, with objects of all kinds and key-value stores, closed and as a crash leaves
-// them; and what a program finds in them.
+// them; and their contents as a program finds them.
 #pragma once
 
 #include <map>

@@ -1,4 +1,4 @@
-// Calls of nvm/region.h with hostile arguments, one after the other, beside a model of what they do.
+// Calls of nvm/region.h with hostile arguments, one after the other, beside a model of them.
 #pragma once
 
 #include <cstdint>

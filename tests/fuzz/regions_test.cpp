@@ -1,5 +1,4 @@
-// Files of pools with regions, changed in every way that the fuzzers know, and calls that nobody chose, without a
-// fuzzer.
+// Files of pools with regions, changed in every way that the fuzzers know, and random calls, without a fuzzer.
 #include <gtest/gtest.h>
 
 #include <algorithm>

@@ -1,5 +1,5 @@
-// Images that are the same in every process, so that an input found by one can be tried by another; but for times in
-// superblocks, and what hangs together with them on ssd.
+// Images that are the same in every process, so that an input found by one can be tried by another; except times in
+// superblocks, and on ssd the words that depend on them.
 #pragma once
 
 namespace nvm::fuzz {

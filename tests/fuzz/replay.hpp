@@ -1,4 +1,4 @@
-// What fuzzers do, without a fuzzer: inputs that once found something, and some that nobody chose.
+// Fuzzing without a fuzzer: inputs that once found a fault, and random ones.
 #pragma once
 
 #include <gtest/gtest.h>

@@ -1,4 +1,4 @@
-// Every input that once found something, and some that nobody chose, without a fuzzer: part of the ordinary tests.
+// Every input that once found a fault, and some random ones, without a fuzzer: part of the ordinary tests.
 #include <cstring>
 
 #include "../sanitized.hpp"

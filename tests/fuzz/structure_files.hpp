@@ -1,5 +1,5 @@
-// Small files of pools with what a program may keep beside objects: lock-free structures of every kind, key-value
-// stores of the plainer indexes, a type map.
+// Small files of pools with contents other than objects: lock-free structures of every kind, key-value stores of the
+// plainer indexes, a type map.
 #pragma once
 
 #include "edits.hpp"

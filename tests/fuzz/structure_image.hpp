@@ -1,5 +1,5 @@
-// Where lock-free structures and the type map are in the image of a pool, for whoever changes them and then makes their
-// checks right again.
+// Where lock-free structures and the type map are in the image of a pool, for code that changes them and then makes
+// their checks right again.
 #pragma once
 
 #include <cstring>

@@ -1,6 +1,6 @@
 // Runs a workload on a pool in a folder of its own and hands its history to the checkers.
 //
-// Pool: history_pool, or something that can do what it does.
+// Pool: history_pool, or a type with the same members.
 #pragma once
 
 #include <gtest/gtest.h>

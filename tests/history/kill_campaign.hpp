@@ -1,5 +1,5 @@
-// Pools that live through processes that are killed again and again, also while they open the pool and while they look
-// what a kill has left: what such campaigns have in common, whatever is in the pools.
+// Pools that live through processes that are killed again and again, also while they open the pool and while they
+// examine the state after a kill: the common part of such campaigns, for any contents of the pools.
 //
 /// A subject:
 ///   state                        derived from shared_state; lies in memory that the killed process shares with its

@@ -1,5 +1,5 @@
-// One function for each way of storing, compiled with the recording pass; the test compares what was reported with what
-// changed.  Each writes into `to`, which holds 0xAA before, bytes that are not 0xAA.
+// One function for each way of storing, compiled with the recording pass; the test compares the reports with the
+// changes.  Each writes into `to`, which holds 0xAA before, bytes that are not 0xAA.
 #pragma once
 
 #include <cstddef>
