@@ -1,5 +1,5 @@
-// The checkers see what goes wrong when a transaction commits without looking whether its reads still hold: this
-// program has that fault compiled in, to be switched on.
+// The checkers notice transactions that commit without validating their reads: this program has that fault compiled in,
+// to be switched on.
 #include <chrono>
 #include <string>
 

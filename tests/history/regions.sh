@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Histories of regions: four threads append, write, make, drop and run groups on a few regions, in memory and on a disk,
-# in processes that are killed again and again; then some order has to explain what all of them were told: of
-# transactions, and of the calls on each region. Each round begins with new pools.
+# in processes that are killed again and again; then some order, of transactions and of the calls on each region, has to
+# explain the results of all of them. Each round begins with new pools.
 #
 # usage: regions.sh [--minutes N], as rounds.sh
 exec "$(dirname "$0")/rounds.sh" history_regions_test "$@"

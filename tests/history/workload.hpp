@@ -1,5 +1,5 @@
-// What the threads do whose history is checked: transactions that append to and read some of a few lists, and calls on
-// a few keys of a map, each a transaction.  All of it lies in the pool's root.
+// The work of the threads whose history is checked: transactions that append to and read some of a few lists, and calls
+// on a few keys of a map, each a transaction.  All of it lies in the pool's root.
 #pragma once
 
 #include <string>

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# ccache_test.sh <holdfast-cc>: what a compiler cache must not give back.
+# ccache_test.sh <holdfast-cc>: outdated results that a compiler cache must not give back.
 set -euo pipefail
 cc=$1
 here=$(cd "$(dirname "$0")" && pwd)

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# errors_test.sh <holdfast-cc>: what is wrong is said with its place; help and version.
+# errors_test.sh <holdfast-cc>: errors name their place; help and version.
 set -euo pipefail
 cc=$1
 here=$(cd "$(dirname "$0")" && pwd)

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# explained_test.sh <holdfast-cc> <examples>: of each store of the examples one remark says what was done with it and why,
-# and the statistics say the same.
+# explained_test.sh <holdfast-cc> <examples>: for each store of the examples one remark says whether it was logged and
+# why, and the statistics agree.
 set -euo pipefail
 cc=$1 examples=$2
 work=$(mktemp -d)

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# install_test.sh <build folder>: what is installed works where it was moved to, and knows of no other place.
+# install_test.sh <build folder>: an installation works after a move, and refers to no other place.
 set -euo pipefail
 build=$1
 here=$(cd "$(dirname "$0")" && pwd)

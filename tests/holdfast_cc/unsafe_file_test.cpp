@@ -1,4 +1,4 @@
-// *.unsafe files: what is understood, and that what is not is refused with its place.
+// *.unsafe files: accepted ones are understood, others are refused with the place of the fault.
 #include "compiler/pass/log/unsafe_file.hpp"
 
 #include <gtest/gtest.h>

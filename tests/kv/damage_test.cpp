@@ -1,5 +1,4 @@
-// Stores whose bytes something has changed: what is damaged is told, by name; everything else is still there; nothing
-// goes round for ever.
+// Stores with damaged bytes: damage is reported by name, all other entries are still there, and no walk runs for ever.
 #include <cstring>
 #include <set>
 

@@ -1,6 +1,6 @@
 // A process with four threads, each with key-value stores in an object store of its own which it changes, gives up,
-// takes again, renames and deletes, is killed at any time: the next one finds what the calls that had returned have
-// done, of the call that each thread died in all or nothing, and nothing else.  NVM_KILLS=n: so many kills.
+// takes again, renames and deletes, is killed at any time: the next one finds the changes of all calls that had
+// returned, of each thread's interrupted call all or nothing, and no other change.  NVM_KILLS=n: so many kills.
 #include <signal.h>
 #include <sys/mman.h>
 #include <sys/wait.h>

@@ -1,4 +1,4 @@
-// What stores promise beyond what a map does: names, limits, full pools, batches, cursors that outlive a change,
+// Promises of stores beyond those of a map: names, limits, full pools, batches, cursors that outlive a change,
 // transactions of the caller, drops and renames.
 #include <sys/wait.h>
 

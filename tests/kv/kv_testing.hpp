@@ -1,4 +1,5 @@
-// What the tests of key-value stores share: a pool on a medium, stores of every index, keys of several characters.
+// The common part of the tests of key-value stores: a pool on a medium, stores of every index, keys of several
+// characters.
 #pragma once
 
 #include <gtest/gtest.h>

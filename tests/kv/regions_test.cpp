@@ -1,4 +1,4 @@
-// Key-value stores over regions: what they do that the other indexes do not, and what they refuse.
+// Key-value stores over regions: features that the other indexes lack, and refusals.
 #include <algorithm>
 #include <string>
 #include <vector>

@@ -1,4 +1,4 @@
-// What a hash table's cache of segments tells, and when.
+// Answers of a hash table's cache of segments, and their times.
 #include <gtest/gtest.h>
 
 #include <cstring>

@@ -1,5 +1,5 @@
-// On an image medium a change is durable when the log is: whoever has read it knows how far.  Also what was read of an
-// insertion that is under way, when somebody else has made its link durable on behalf of his own key.
+// On an image medium a change is durable when the log is: a thread that has read it knows how far. Also for reads of an
+// unfinished insertion whose link another thread has made durable for its own key.
 #include <functional>
 
 #include "ground.hpp"

@@ -1,4 +1,4 @@
-// Skip lists: what every structure owes, and what their levels add to it.
+// Skip lists: the guarantees of every structure, and those of their levels.
 #include "ordered.hpp"
 
 namespace nvm::lockfree::testing {

@@ -1,4 +1,4 @@
-// Search trees: what every structure owes.
+// Search trees: the guarantees of every structure.
 #include "ordered.hpp"
 
 namespace nvm::lockfree::testing {

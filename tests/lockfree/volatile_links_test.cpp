@@ -1,5 +1,5 @@
-// Structures whose nodes alone are durable: against a model, found again by their nodes, what an operation costs, and
-// what damage does.
+// Structures whose only durable parts are nodes: comparison with a model, recovery from the nodes, costs of operations,
+// and effects of damage.
 #include <gtest/gtest.h>
 
 #include <atomic>

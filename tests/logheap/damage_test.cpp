@@ -1,4 +1,4 @@
-// Bytes that nobody has written: a clear error or a report of what was lost, everything else there, never a crash.
+// Foreign bytes in a heap: a clear error or a report of losses, all other data there, never a crash.
 #include "ground.hpp"
 
 namespace nvm::logheap {

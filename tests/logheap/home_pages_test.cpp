@@ -1,4 +1,4 @@
-// Home pages show what the heap has: whatever is touched, committed, stored in place, dropped and touched again.
+// Home pages show the heap's contents after any touches, commits, stores in place and drops.
 #include <fcntl.h>
 #include <linux/userfaultfd.h>
 #include <sys/ioctl.h>

@@ -1,4 +1,4 @@
-// Mappings under test, and what they should say: a log address for each byte.
+// Mappings under test, and a model of the expected answers: a log address for each byte.
 #pragma once
 
 #include <gtest/gtest.h>

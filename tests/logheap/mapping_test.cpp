@@ -1,4 +1,4 @@
-// Mappings say what a model by the byte says, in every configuration, and run out of memory before a change only.
+// Mappings agree with a model by the byte, in every configuration, and run out of memory only before a change.
 #include "mapping_model.hpp"
 
 namespace nvm::logheap::testing {

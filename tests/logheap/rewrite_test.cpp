@@ -1,4 +1,4 @@
-// A log written anew: what recovery has said of a damaged one is what an undamaged one says afterwards.
+// A log written anew: afterwards its recovery finds what the recovery of the damaged one has found.
 #include "logheap/rewrite.hpp"
 
 #include "ground.hpp"

@@ -1,4 +1,4 @@
-// What names a heap, its sizes and its list of chunks: bytes that nobody has written are refused, with what is wrong.
+// The root of a heap, its sizes and its list of chunks: foreign bytes are refused, and the message names the fault.
 #include "ground.hpp"
 
 namespace nvm::logheap {

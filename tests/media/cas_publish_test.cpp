@@ -1,5 +1,5 @@
-// One protocol that publishes by compare-and-swap, unchanged on a direct and on an image medium: what a
-// push acknowledged is on the stack after the loss of everything that was not durable.
+// One protocol that publishes by compare-and-swap, unchanged on a direct and on an image medium: an acknowledged push
+// is on the stack after the loss of everything that was not durable.
 //
 // Method: threads push; at arbitrary moments, and at the end, the world loses everything not durable; the
 // stack that is left is walked.  The twin without the flush of the head must be found out.

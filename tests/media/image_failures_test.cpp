@@ -1,4 +1,4 @@
-// The image medium on a device that fails: nothing that was acknowledged is lost, and nobody is told more than holds.
+// The image medium on a device that fails: no acknowledged change is lost, and no change is acknowledged wrongly.
 #include <gtest/gtest.h>
 
 #include <array>

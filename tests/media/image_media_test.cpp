@@ -1,4 +1,4 @@
-// The image medium: what is acknowledged is there after any crash, and nothing else is pretended.
+// The image medium: acknowledged changes are there after any crash, and only durable ones are acknowledged.
 #include "media/image_media.hpp"
 
 #include <gtest/gtest.h>

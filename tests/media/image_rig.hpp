@@ -1,4 +1,4 @@
-// A small pool file in memory with an image medium on it, and what a crash makes of it.
+// A small pool file in memory with an image medium on it, and its states after a crash.
 #pragma once
 
 #include <atomic>

@@ -1,4 +1,4 @@
-// Replay: from any subset of what was written, the longest prefix of the log and nothing else.
+// Replay: from any subset of the writes it gives exactly the longest prefix of the log.
 #include "media/replay.hpp"
 
 #include <gtest/gtest.h>

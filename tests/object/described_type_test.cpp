@@ -1,4 +1,4 @@
-// Layouts that a program tells in data: the bytes are those that the compiler plugin would have made.
+// Layouts that a program describes by data: the bytes are those that the compiler plugin would make.
 #include "object/described_type.hpp"
 
 #include <gtest/gtest.h>

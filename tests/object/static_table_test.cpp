@@ -1,4 +1,4 @@
-// Tables of static pointers: what is written is read, nothing else is; where addresses lead; how tables are joined.
+// Tables of static pointers: only written tables are accepted; targets of addresses; joins of tables.
 #include <gtest/gtest.h>
 
 #include <cstring>

@@ -1,4 +1,4 @@
-// Type maps as bytes: what the writer makes the reader takes, and nothing else does it take.
+// Type maps as bytes: the reader accepts the writer's maps, and no others.
 #include <gtest/gtest.h>
 
 #include <cstddef>

@@ -1,4 +1,4 @@
-// What is harmless about a changed layout, and what is not.
+// Harmless and harmful changes of a layout.
 #include <gtest/gtest.h>
 
 #include "object/type_merge.hpp"

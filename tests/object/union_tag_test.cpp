@@ -1,4 +1,4 @@
-// Tags of unions: what they calculate, and which texts are none.
+// Tags of unions: their values, and texts that are refused.
 #include "object/union_tag.hpp"
 
 #include <gtest/gtest.h>

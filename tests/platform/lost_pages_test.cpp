@@ -1,5 +1,5 @@
-// Memory of files that loses pages: zeros inside of a call, and whoever asks is told; SIGBUS for the program, or its
-// own handler; nothing reaches the file any more.
+// Memory of files that loses pages: zeros inside a call, which later reports the loss; SIGBUS for the program, or its
+// own handler; stores do not reach the file any more.
 #include "platform/lost_pages.hpp"
 
 #include <fcntl.h>

@@ -1,5 +1,5 @@
-// Pages that are filled when they are first touched: contents come whole, a page given back is asked for again, and
-// what is missing on a system is said.
+// Pages that are filled when they are first touched: contents come as a whole, a page given back is requested again,
+// and a message names what a system lacks.
 #include "platform/user_faults.hpp"
 
 #include <fcntl.h>

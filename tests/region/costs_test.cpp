@@ -1,5 +1,5 @@
-// What a change of a region costs until its call returns, counted: lines written back and fences.  What the log writes
-// home later is not in it.
+// Costs of a change of a region until its call returns: counted lines written back and fences, without the log's later
+// writes home.
 #include "counted_media.hpp"
 #include "ground.hpp"
 

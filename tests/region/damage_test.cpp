@@ -1,4 +1,4 @@
-// Damage of partners: it is found and named, and costs one region at most; what a partner can mend costs none.
+// Damage of partners: it is found and named, and costs at most one region, or none if a partner can mend it.
 #include <algorithm>
 #include <string>
 

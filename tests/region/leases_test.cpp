@@ -1,4 +1,4 @@
-// Leases: what a holder sees stays as it is while the region is changed by each technique, moved and dropped; no writer
+// Leases: a holder's bytes stay unchanged while the region is changed by each technique, moved and dropped; no writer
 // waits, and places come back when they are let go.
 #include <atomic>
 #include <thread>

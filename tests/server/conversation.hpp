@@ -1,4 +1,4 @@
-// A client and a server without sockets: what is fed is parsed, carried out against a store, and answered.
+// A client and a server without sockets: input is parsed, carried out against a store, and answered.
 #pragma once
 
 #include <memory>

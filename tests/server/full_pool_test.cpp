@@ -1,4 +1,4 @@
-// A pool without a free page: what has been removed is room again, also within a round of commands.
+// A pool without a free page: removed items are room again, also within a round of commands.
 #include <gtest/gtest.h>
 
 #include <string>

@@ -1,5 +1,4 @@
-// From bytes to commands: what is accepted, what is refused and how, and that it does not matter in which pieces the
-// bytes come.
+// From bytes to commands: accepted and refused input; the pieces in which the bytes come do not matter.
 #include "server/protocol.hpp"
 
 #include <gtest/gtest.h>

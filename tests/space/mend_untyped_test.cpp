@@ -1,4 +1,4 @@
-// Damage to what is known once, objects without headers and nodes of structures: what is mended, and what is only told.
+// Damage to facts that are stored once, of objects without headers and nodes of structures: mended, or only reported.
 #include <set>
 
 #include "mended_pool.hpp"

@@ -1,4 +1,4 @@
-// What attaching, growing and shrinking an object store cost in fences and lines: what docs/design/031-stores.md says.
+// Costs of attaching, growing and shrinking an object store in fences and lines, as in docs/design/031-stores.md.
 #include "media/media.hpp"
 #include "test_pool.hpp"
 

@@ -1,4 +1,4 @@
-// Pages of structures: what they are given, what is found in them, and what hostile page maps make of them.
+// Pages of structures: allocation, contents, and hostile page maps.
 #include "test_pool.hpp"
 
 namespace nvm::testing {

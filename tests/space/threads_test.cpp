@@ -1,4 +1,4 @@
-// Many threads at once: every byte of memory has one owner at a time, and what is left on media is what was committed.
+// Many threads at once: every byte of memory has one owner at a time, and the media hold exactly the committed changes.
 #include <random>
 #include <thread>
 

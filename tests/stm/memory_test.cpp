@@ -1,5 +1,5 @@
-// Loads and stores of barrier transactions: what a transaction reads of its own, of any size and alignment, and that
-// what is rolled back never was.
+// Loads and stores of barrier transactions: a transaction reads its own stores, of any size and alignment, and
+// rolled-back stores leave no trace.
 #include <array>
 #include <cstring>
 #include <random>

@@ -1,4 +1,4 @@
-// Threads that take part in transactions: who may be inside beside whom.
+// Threads that take part in transactions: which may be inside at the same time.
 #include <gtest/gtest.h>
 
 #include <atomic>

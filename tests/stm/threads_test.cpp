@@ -1,5 +1,5 @@
-// Many threads at once: what they see and leave is what some order of their transactions would give, nobody waits for
-// ever, and memory that one frees is not pulled away from under the others.  Also run under ThreadSanitizer.
+// Many threads at once: their reads and results agree with some order of their transactions, no thread waits for ever,
+// and memory that one frees stays while others read it.  Also run under ThreadSanitizer.
 #include <algorithm>
 #include <atomic>
 #include <chrono>

@@ -1,5 +1,5 @@
-// The catalogue: a store has a name or is dying, whatever is made, dropped and renamed; numbers are used once; and the
-// engine's transaction is told of each changed word, once, at the end.
+// The catalogue: a store has a name or is dying after any creation, drop or rename; numbers are used once; and each
+// changed word reaches the engine's transaction once, at the end.
 #include <gtest/gtest.h>
 
 #include <map>

@@ -1,4 +1,4 @@
-// A biased lock lets one holder in at a time, whoever is favoured, and sees what the holder before has written.
+// A biased lock has one holder at a time, with any favourite, and a holder sees the stores of the one before.
 #include "sync/sync.hpp"
 
 #include <atomic>

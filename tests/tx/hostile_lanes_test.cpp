@@ -1,6 +1,5 @@
-// What recovery of the undo engine believes of its lanes: images that a crash left are edited, one field each with its
-// checksum made good, and recovery refuses them with a message that names what is wrong, or brings back what must be
-// there.
+// Checks of lanes by recovery of the undo engine: images that a crash left are edited, one field each with its checksum
+// made good, and recovery refuses them with a message that names the fault, or restores the required state.
 #include <gtest/gtest.h>
 
 #include <cstring>

@@ -1,5 +1,5 @@
-// The word logs of the mnemosyne engines: what was put is read, what is not whole does not count, and no bytes make a
-// reader go wrong.
+// The word logs of the mnemosyne engines: complete entries are read, incomplete ones do not count, and no bytes mislead
+// a reader.
 #include <gtest/gtest.h>
 
 #include <cstring>

@@ -1,4 +1,4 @@
-// A lane has one user at a time, whoever parks it, takes it away or gives it back; words that lanes share take the
+// A lane has one user at a time, when threads park it, take it away or give it back; words that lanes share take the
 // changes of all.
 #include <gtest/gtest.h>
 

@@ -1,4 +1,4 @@
-// C, continued: garbage collectors, and blocks that two threads take for theirs.
+// C, continued: garbage collectors, and blocks that two threads both own.
 #include <atomic>
 #include <bit>
 

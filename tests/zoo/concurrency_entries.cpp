@@ -1,7 +1,7 @@
 // D: threads and processes.
 //
-// Programs are run under every schedule with a few preemptions, and crashed in each; what the threads were told must
-// agree with what is left.
+// Programs are run under every schedule with a few preemptions, and crashed in each; the results that the threads were
+// given must agree with the remaining state.
 #include <array>
 #include <atomic>
 #include <vector>

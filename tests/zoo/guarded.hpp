@@ -6,8 +6,8 @@
 
 namespace nvm::zoo {
 
-// `run` as the recovery of an image that nobody uses: its verdict counts, and faults and hangs do.  It starts afresh
-// each time, because the explorer runs it again where something is wrong.
+// `run` as the recovery of an unused image: its verdict counts, as do faults and hangs. It starts afresh each time,
+// because the explorer repeats it on a failure.
 inline subject guarded(const char* name, std::function<verdict()> run) {
   subject s;
   s.name = name;

@@ -1,4 +1,4 @@
-// What a library of C++ declares that came compiled: ways to get to its code that name no function.
+// Declarations of a C++ library that comes compiled: ways to its code that name no function.
 #pragma once
 
 #include <functional>

@@ -1,4 +1,4 @@
-// What is assigned to the fields of durable structures.
+// Assignments to fields of durable structures.
 // clang-format off: comments belong to lines, and NVM_STRUCT is no macro to it
 #include <nvm/nvm.h>
 #include <stdlib.h>

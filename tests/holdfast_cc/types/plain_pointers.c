@@ -1,4 +1,4 @@
-// Pointers of durable structures that nobody declared durable.
+// Pointers of durable structures that are not declared durable.
 // clang-format off: comments belong to lines, and NVM_STRUCT is no macro to it
 #include <nvm/nvm.h>
 

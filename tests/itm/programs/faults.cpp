@@ -1,4 +1,4 @@
-// What a program may do wrong in a transaction, one for each word on the command line.
+// Mistakes of a program in a transaction, one for each word on the command line.
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
