@@ -1,5 +1,5 @@
-# The common part of the tests of holdfast-cc: a folder for each, and functions that state expectations. shellcheck
-# shell=bash
+# The common part of the tests of holdfast-cc: a folder for each, and functions that state expectations.
+# shellcheck shell=bash
 # shellcheck disable=SC2034  # what the scripts use
 work=$(mktemp -d)
 pools=()

@@ -1,5 +1,5 @@
-// Layouts of durable types as the compiler finds them; layouts.txt has the expected ones, for C and C++. clang-format
-// off: comments belong to lines, and NVM_STRUCT is no macro to it
+// Layouts of durable types as the compiler finds them; layouts.txt has the expected ones, for C and C++.
+// clang-format off: comments belong to lines, and NVM_STRUCT is no macro to it
 #include <nvm/describe.h>
 #include <nvm/nvm.h>
 #include <stdbool.h>
@@ -112,7 +112,7 @@ union self {
   unsigned long bits;
   NVM_PTR(Node) node;
 };
-static void visit(const void* object, nvm_visit* to) { nvm_visit_field(to, object, NVM_FIELD_POINTER); }
+static void visit(const void *object, nvm_visit *to) { nvm_visit_field(to, object, NVM_FIELD_POINTER); }
 NVM_VISIT(struct slot, visit);
 NVM_VISIT(union self, visit);
 NVM_STRUCT seen {
@@ -131,6 +131,5 @@ NVM_VISIT(struct whole, visit);
 
 typedef struct everything all;
 typedef Node node_type;
-uint32_t ids[] = {NVM_TYPE_ID(all),           NVM_TYPE_ID(struct Node),   NVM_TYPE_ID(node_type),
-                  NVM_TYPE_ID(Node*),         NVM_TYPE_ID(NVM_PTR(Node)), NVM_TYPE_ID(byte),
-                  NVM_TYPE_ID(long unsigned), NVM_TYPE_ID(nothing)};
+uint32_t ids[] = {NVM_TYPE_ID(all), NVM_TYPE_ID(struct Node), NVM_TYPE_ID(node_type), NVM_TYPE_ID(Node *),
+                  NVM_TYPE_ID(NVM_PTR(Node)), NVM_TYPE_ID(byte), NVM_TYPE_ID(long unsigned), NVM_TYPE_ID(nothing)};
