@@ -1,6 +1,6 @@
 // Schedules of a change beside one reader, all those with one preemption between atomic accesses and some with more:
-// each byte is seen old or new, bytes beside the change are never seen changed, and no reader that comes after the change
-// sees old bytes.  No crash: nothing here is durable.
+// each byte is seen old or new, bytes beside the change are never seen changed, and no reader that comes after the
+// change sees old bytes.  No crash: nothing here is durable.
 #include <functional>
 
 #include "base/plant.hpp"
