@@ -18,6 +18,7 @@
 #include "explore/concurrent.hpp"
 #include "explore/linearize.hpp"
 #include "lockfree_player.hpp"
+#include "on_fibers.hpp"
 #include "subjects.hpp"
 
 namespace nvm::tests {

@@ -5,6 +5,7 @@
 #include <cstdio>
 
 #include "logheap_player.hpp"
+#include "on_fibers.hpp"
 
 namespace nvm::tests {
 namespace {

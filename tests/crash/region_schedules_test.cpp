@@ -17,6 +17,7 @@
 #include "explore/concurrent.hpp"
 #include "explore/linearize.hpp"
 #include "nvm/record.h"
+#include "on_fibers.hpp"
 #include "region_player.hpp"
 #include "subjects.hpp"
 

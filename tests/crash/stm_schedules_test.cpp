@@ -16,6 +16,7 @@
 #include "explore/concurrent.hpp"
 #include "explore/linearize.hpp"
 #include "nvm/stm.h"
+#include "on_fibers.hpp"
 #include "stm/stm.hpp"
 #include "subjects.hpp"
 #include "whole_pool.hpp"
