@@ -31,4 +31,9 @@ namespace nvm::tests {
   return std::getenv("NVM_EXPLORE_ALL") != nullptr || (number + seed_from_environment()) % each == 0;
 }
 
+// Of so many runs by chance all when it is this number's turn, one day in three, and the first third on other days.
+[[nodiscard]] inline unsigned runs_of_today(unsigned all, std::uint64_t number) {
+  return is_turn_of_today(number, 3) ? all : (all + 2) / 3;
+}
+
 }  // namespace nvm::tests

@@ -297,7 +297,7 @@ TEST_P(lockfree_schedules, of_three_with_one_preemption_leave_what_some_order_ex
 }
 TEST_P(lockfree_schedules, of_many_calls_by_chance_leave_what_some_order_explains) {
   schedule_options s;
-  s.priority_runs = 100;
+  s.priority_runs = runs_of_today(100, seed_of(GetParam().name));
   s.priority_depth = 4;
   expect_clean(GetParam(),
                {{{{insert, 15, 50}, {remove, 20}, {put, 30, 51}, {remove, 15}, {insert, 20, 52}},

@@ -305,14 +305,14 @@ TEST_P(region_schedules_of_two, leave_what_some_order_explains) {
 }
 TEST_P(region_schedules_of_two, by_chance_leave_what_some_order_explains) {
   schedule_options s;
-  s.priority_runs = 60;
+  s.priority_runs = runs_of_today(60, seed_of(GetParam().name));
   s.priority_depth = 4;
   expect_clean(GetParam().name, GetParam().calls, s);
 }
 
 TEST(region_schedules_of_three, by_chance_leave_what_some_order_explains) {
   schedule_options s;
-  s.priority_runs = 150;
+  s.priority_runs = runs_of_today(150, 0);
   s.priority_depth = 4;
   expect_clean("three threads",
                {{writes(1, 0, 48), creates(6, 40), group({appends(4, 8), drops(2)}), reads(5)},

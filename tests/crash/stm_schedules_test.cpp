@@ -286,7 +286,7 @@ TEST_P(stm_schedules, with_two_preemptions_leave_what_some_order_explains) {
 
 TEST_P(stm_schedules, of_more_transactions_leave_what_some_order_explains) {
   explore::schedule_options s;
-  s.priority_runs = 1500;
+  s.priority_runs = runs_of_today(1500, seed_of(GetParam().name));
   const auto r = explore_schedules(
       told({{deed::move, deed::copy, deed::undo_move}, {deed::grow, deed::copy, deed::move}}), s, options());
   EXPECT_TRUE(r.clean()) << r.text();
