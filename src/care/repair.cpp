@@ -40,12 +40,12 @@ class image_device final : public block_device {
   image_device(std::byte* base, std::uint64_t bytes) noexcept : base_{base}, bytes_{bytes} {}
   ~image_device() = default;
   status write(std::uint64_t offset, const void* from, std::size_t n, site) noexcept override {
-    if (!range_inside(offset, n, bytes_)) return fail(errc::corrupt, "a write behind the pool's end");
+    if (!range_inside(offset, n, bytes_)) return fail(errc::corrupt, "a write after the pool's end");
     std::memcpy(base_ + offset, from, n);
     return {};
   }
   status read(std::uint64_t offset, void* to, std::size_t n) noexcept override {
-    if (!range_inside(offset, n, bytes_)) return fail(errc::corrupt, "a read behind the pool's end");
+    if (!range_inside(offset, n, bytes_)) return fail(errc::corrupt, "a read after the pool's end");
     std::memcpy(to, base_ + offset, n);
     return {};
   }

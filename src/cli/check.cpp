@@ -13,12 +13,12 @@ namespace nvm::cli {
 namespace check_verb {
 namespace {
 
-constexpr operand operands[] = {{"PATH", operand_kind::pool_file, true, "the pool; nobody may have it open"}};
+constexpr operand operands[] = {{"PATH", operand_kind::pool_file, true, "the pool; no process may have it open"}};
 constexpr option options[] = {
     {"limit", value_kind::count, "N", "print the first N findings only; all are counted"},
     {"accept-copy", value_kind::flag, "",
-     "take a copy that was made while the pool was in use for what it is: if it is sound it becomes a pool like any "
-     "other. For copies that nobody changed while they were made: only who made one knows"},
+     "accept a copy that was made while the pool was in use: if it is sound it becomes a pool like any "
+     "other. For pools that did not change while they were copied: only the person who made the copy knows"},
 };
 constexpr json_field fields[] = {
     {"path", "as given"},
@@ -34,7 +34,7 @@ constexpr json_field fields[] = {
     {"log_pages", "in overflow segments of logs"},
     {"structure_pages", "of lock-free structures"},
     {"damaged_pages", "of which nothing can be said; with free, run, extent, log and structure pages these are all"},
-    {"reclaimed_pages", "of the structures' and log's pages: left with nobody by a crash, freed by the next use"},
+    {"reclaimed_pages", "of the structures' and log's pages: left unowned by a crash, freed by the next use"},
     {"structure_nodes", "nodes in them, whether anything leads to them yet or not"},
     {"objects", "committed objects"},
     {"object_bytes", "bytes that were asked for when they were allocated"},
@@ -220,7 +220,7 @@ const command check_command{
         "damaged. The pool is not changed. The exit code is 0 when the pool is sound, 1 when there are findings, 3 or "
         "4 when it could not be checked.\n\n"
         "A pool whose last owner died is not damaged: its pending transactions are counted and no finding. A copy that "
-        "was made while the pool was in use, or after its owner had died, is refused (NVM_E_COPY): nobody can tell "
+        "was made while the pool was in use, or after its owner had died, is refused (NVM_E_COPY): it is unknown "
         "whether it is torn.\n\n"
         "Pointers of described types that lead to no object are notes, at most 100 of them without --limit: a field "
         "may "

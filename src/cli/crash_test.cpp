@@ -93,7 +93,7 @@ std::string problem_of(const crash_test::settings& s) {
   const bool log = !s.pmemcheck.empty();
   if (log && !s.program.empty()) return "--pmemcheck and a program: one of the two is tested";
   if (log && !s.trace.empty()) return "--pmemcheck and --trace: one of the two is tested";
-  if (!log && s.program.empty() && s.trace.empty()) return "PROGRAM is missing behind --";
+  if (!log && s.program.empty() && s.trace.empty()) return "PROGRAM is missing after --";
   if (!log && !(s.image.empty() && s.file.empty())) return "--image and --file go with --pmemcheck";
   if (!s.recover.empty() && s.check.empty()) return "--recover goes with --check";
   if (!s.own_check && s.check.empty() && s.program.empty()) return "--only-check without a check";

@@ -119,7 +119,7 @@ const command create_command{
     .summary = "create an empty pool",
     .description =
         "Creates the file and an empty pool in it. On return both are durable. The file must not exist. A SIZE "
-        "is a whole number of bytes; K, M, G and T behind it, or KiB, MiB, GiB and TiB, stand for powers of 1024, KB, "
+        "is a whole number of bytes; K, M, G and T after it, or KiB, MiB, GiB and TiB, stand for powers of 1024, KB, "
         "MB, "
         "GB and TB for powers of 1000. Symbolic links are followed. A pool for the medium ssd that is made in memory "
         "is warned of.",

@@ -161,7 +161,7 @@ void add_notes(diagnosis& d) {
   }
   if (on_ssd && d.latency.count != 0 && d.latency.median_ns < 15'000 && d.syncs.holds == verdict::yes) {
     note(
-        fmt::format("a sync takes {}: the device has a cache that survives power loss, or somebody below does not "
+        fmt::format("a sync takes {}: the device has a cache that survives power loss, or a layer below does not "
                     "keep the promise",
                     duration_text(d.latency.median_ns)));
   }

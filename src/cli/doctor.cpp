@@ -260,7 +260,7 @@ const command doctor_command{
         "states that a power cut could leave, recovers and checks each; times syncs. Then says which medium a pool "
         "there has and why, and what it survives. Scratch files are removed; PATH itself is not changed.\n\n"
         "Whether the power may fail is judged by what the system tells of mount options, devices and layers below; "
-        "what hides behind a virtual machine, a server or a device that lies about its cache is said to be unknown. "
+        "what a virtual machine's host, a server, or a device that lies about its cache does is reported as unknown. "
         "The exit code is 0 when everything that the medium promises holds, as far as can be known, 1 when something "
         "does not.",
     .operands = doctor_verb::operands,

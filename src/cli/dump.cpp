@@ -22,7 +22,7 @@ namespace dump_verb {
 namespace {
 
 constexpr operand operands[] = {
-    {"PATH", operand_kind::pool_file, true, "the pool; nobody may have it open for writing"}};
+    {"PATH", operand_kind::pool_file, true, "the pool; no process may have it open for writing"}};
 constexpr option options[] = {
     {"type", value_kind::text, "TYPE",
      "objects of this type only, and no regions: its id, or its name as types and dump print it"},

@@ -20,13 +20,13 @@ namespace nvm::cli {
 namespace gc_verb {
 namespace {
 
-constexpr operand operands[] = {{"PATH", operand_kind::pool_file, true, "the pool; nobody else may have it open"}};
+constexpr operand operands[] = {{"PATH", operand_kind::pool_file, true, "the pool; no other process may have it open"}};
 constexpr option options[] = {
     {"dry-run", value_kind::flag, "", "say what is garbage and free nothing; the exit code is 1 if there is any"},
     {"threads", value_kind::count, "N", "threads that mark; one for each processor if it is not given"},
     {"conservative", value_kind::flag, "",
      "every aligned word of every object may be a pointer, whatever the types say"},
-    {"untyped", value_kind::flag, "", "objects of types that nobody has described hold no pointers"},
+    {"untyped", value_kind::flag, "", "objects of unknown types hold no pointers"},
 };
 constexpr json_field fields[] = {
     {"path", "as given"},
@@ -206,7 +206,7 @@ const command gc_command{
         "is changed, and the exit code is 1 if there is garbage. Of each type the shortest way is shown by which one "
         "of its objects was once reached: it begins with an object that nothing points to any "
         "more, which is what the program unlinked.\n\n"
-        "Objects of types that nobody has described are refused where they can be reached (NVM_E_TYPE_MISMATCH): they "
+        "Reachable objects of unknown types are refused (NVM_E_TYPE_MISMATCH): they "
         "may point to anything. --untyped says that they do not, --conservative follows every word that looks like a "
         "pointer. A command that is killed has freed a part of the garbage; the next one frees the rest.",
     .operands = gc_verb::operands,

@@ -122,7 +122,7 @@ constexpr json_field fields[] = {
     {"operands[].name", "in upper case"},
     {"operands[].required", "true: must be given"},
     {"operands[].help", "what it is"},
-    {"rest", "what may follow behind --; empty: nothing"},
+    {"rest", "words that may follow --; empty: none"},
     {"options[].name", "without dashes"},
     {"options[].value", "placeholder; empty for a flag"},
     {"options[].help", "what it does"},

@@ -29,7 +29,7 @@ constexpr operand operands[] = {
      "put, get, del (an entry), scan (entries in order), load, export (CSV or JSON lines), stores (list them), stat "
      "(count and check), drop (a store)",
      actions},
-    {"PATH", operand_kind::pool_file, true, "the pool; nobody else may have it open for writing"},
+    {"PATH", operand_kind::pool_file, true, "the pool; no other process may have it open for writing"},
     {"WHAT", operand_kind::pool_file, false,
      "put, get, del: the key. load, export: the file; left out or -: standard input or output"},
     {"VALUE", operand_kind::text, false, "put: the value; left out or -: standard input to its end"},

@@ -358,7 +358,7 @@ constexpr operand operands[] = {
      "list (the structures), get (an entry), scan (all entries), stat (how many there are), check (whether each is "
      "found by its key), create (a structure), drop (a structure with all that is in it)",
      actions},
-    {"PATH", operand_kind::pool_file, true, "the pool; nobody else may have it open"},
+    {"PATH", operand_kind::pool_file, true, "the pool; no other process may have it open"},
     {"NAME", operand_kind::text, false, "all but list: the structure"},
     {"KEY", operand_kind::text, false, "get: the key; of a structure of words a number, also hexadecimal after 0x"},
 };

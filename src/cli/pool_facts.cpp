@@ -33,7 +33,7 @@ constexpr json_field fields[] = {
     {"free_pages", "pages of data space that are not"},
     {"log_bytes", "size of the log area"},
     {"lanes", "transactions that the log holds at a time; 0 on ssd, whose log is shared"},
-    {"untyped", "what the pool says of objects whose type nobody describes: unknown, or bytes (no pointers in them)"},
+    {"untyped", "what the pool says of objects of unknown types: unknown, or bytes (no pointers in them)"},
     {"base", "address that the pool is mapped at, as a hexadecimal string"},
     {"bases[]", "addresses that stored pointers may assume; several while a relocation is not finished"},
     // Of info alone.

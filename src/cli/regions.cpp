@@ -362,7 +362,7 @@ constexpr operand operands[] = {
      "(a region that reads as zeros), truncate (to a size, smaller or larger), del (a region), drop (a set)",
      actions},
     {"PATH", operand_kind::pool_file, true,
-     "the pool; nobody else may have it open for writing, nor at all if something changes"},
+     "the pool; no other process may have it open for writing, nor at all if something changes"},
     {"SET", operand_kind::text, false, "all but list and stat: the set of regions; put, append and create make it"},
     {"RID", operand_kind::text, false, "of one region: its number; hexadecimal after 0x"},
     {"SIZE", operand_kind::text, false, "create, truncate: in bytes, or with K, M, G"},

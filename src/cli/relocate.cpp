@@ -12,7 +12,7 @@ namespace nvm::cli {
 namespace relocate_verb {
 namespace {
 
-constexpr operand operands[] = {{"PATH", operand_kind::pool_file, true, "the pool; nobody may have it open"}};
+constexpr operand operands[] = {{"PATH", operand_kind::pool_file, true, "the pool; no process may have it open"}};
 constexpr option options[] = {
     {"address", value_kind::text, "ADDRESS",
      "the new address, hexadecimal with 0x or decimal, a multiple of 1 GiB inside the window of pools; default: the "
@@ -111,8 +111,8 @@ const command relocate_command{
         "relocation that was interrupted. A pool does that by itself when it is opened and its addresses are taken; "
         "this does it beforehand. Killed or cut off from power it loses nothing: the next open, or the next call, goes "
         "on.\n\n"
-        "The pool itself says where the pointers of its objects are. A pool with objects of types that nobody "
-        "describes is refused, with their ids and numbers. A pointer that leads into no address range of the pool is "
+        "The pool itself says where the pointers of its objects are. A pool with objects of unknown types "
+        "is refused, with their ids and numbers. A pointer that leads into no address range of the pool is "
         "printed and left alone; the exit code is then 1.",
     .operands = relocate_verb::operands,
     .options = relocate_verb::options,

@@ -12,7 +12,7 @@ namespace nvm::cli {
 namespace repair_verb {
 namespace {
 
-constexpr operand operands[] = {{"PATH", operand_kind::pool_file, true, "the pool; nobody may have it open"}};
+constexpr operand operands[] = {{"PATH", operand_kind::pool_file, true, "the pool; no process may have it open"}};
 constexpr option options[] = {
     {"out", value_kind::path, "FILE", "the repaired pool; must not exist; default PATH.repaired"},
     {"in-place", value_kind::flag, "", "the repaired copy takes the place of PATH, whose file is then gone"},

@@ -325,7 +325,7 @@ constexpr operand operands[] = {
      "ls (names), create, rm, mv (give another name), stat (one store), chmod, chown, du (pages of all), "
      "gc (free what the root of a store does not lead to)",
      actions},
-    {"PATH", operand_kind::pool_file, true, "the pool; nobody else may have it open"},
+    {"PATH", operand_kind::pool_file, true, "the pool; no other process may have it open"},
     {"NAME", operand_kind::text, false, "the store; of ls and du what names begin with"},
     {"VALUE", operand_kind::text, false, "mv: the new name; chmod: permission bits; chown: USER, USER:GROUP or :GROUP"},
 };

@@ -11,7 +11,7 @@ namespace types_verb {
 namespace {
 
 constexpr operand operands[] = {
-    {"PATH", operand_kind::pool_file, true, "the pool; nobody may have it open for writing"}};
+    {"PATH", operand_kind::pool_file, true, "the pool; no process may have it open for writing"}};
 constexpr json_field fields[] = {
     {"path", "as given"},
     {"types[].name", "as the program's source has it"},

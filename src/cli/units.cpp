@@ -28,7 +28,7 @@ std::optional<std::uint64_t> take_digits(std::string_view& text, int base) {
 
 parsed_number parse_size(std::string_view text) {
   constexpr std::string_view expected =
-      "a whole number of bytes, with K, M, G or T (KiB, MiB ...) behind it for powers of 1024, or KB, MB, GB or TB for "
+      "a whole number of bytes, with K, M, G or T (KiB, MiB ...) after it for powers of 1024, or KB, MB, GB or TB for "
       "powers of 1000, such as 64M";
   std::string_view rest = text;
   const auto number = take_digits(rest, 10);

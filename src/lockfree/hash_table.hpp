@@ -165,7 +165,7 @@ class hash_table : public face_of<hash_table<Memory, Nodes, Hash>, Memory, Nodes
         ended = true;
         continue;
       }
-      if (ended) return "it has an array behind the last one";
+      if (ended) return "it has an array after the last one";
       const auto run = pages.owned_at(offset);
       const std::uint64_t needs = array_bytes(static_cast<unsigned>(g == 0 ? bits : bits + g - 1));
       if (!run || run->offset != offset || run->owner != owner || run->kind != nvm::layout::page_kind::run ||

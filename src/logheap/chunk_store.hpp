@@ -511,8 +511,7 @@ class chunk_store {
       const bool is_start = run && run->owner == layout::owner && run->offset == offset && offset != root_offset_ &&
                             run->bytes >= chunk_bytes();
       if (!is_start) {
-        return fail(errc::corrupt, "list of chunks: offset %lu (behind the chunk at %lu) is no chunk's", offset,
-                    before);
+        return fail(errc::corrupt, "list of chunks: offset %lu (after the chunk at %lu) is no chunk's", offset, before);
       }
       if (!add_run(offset, static_cast<unsigned>(run->bytes / chunk_bytes()))) {
         return fail(errc::no_memory, "no volatile memory for chunks");
@@ -521,8 +520,8 @@ class chunk_store {
     }
     chunk& c = at(number);
     if (c.offset != offset) {
-      return fail(errc::corrupt, "list of chunks: offset %lu (behind the chunk at %lu) lies in the chunk at %lu",
-                  offset, before, c.offset);
+      return fail(errc::corrupt, "list of chunks: offset %lu (after the chunk at %lu) lies in the chunk at %lu", offset,
+                  before, c.offset);
     }
     if (c.listed) {
       return fail(errc::corrupt, "list of chunks: the one at %lu leads back to the one at %lu: a cycle", before,

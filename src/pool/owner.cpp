@@ -58,7 +58,7 @@ status check_not_a_copy(const layout::owner_record& owner, const platform::file&
   return fail(errc::copy,
               "a copy of a pool that was in use, or whose owner had died (process %" PRIu64 " marked inode %" PRIu64
               ", this is inode %" PRIu64
-              "): it may be torn; copy the pool when it is closed, or, if nobody used it meanwhile, accept this copy "
+              "): it may be torn; copy the pool when it is closed, or, if it was not used meanwhile, accept this copy "
               "with `holdfast check --accept-copy`",
               owner.pid, owner.inode, own.inode);
 }

@@ -316,7 +316,7 @@ status durable_store::read_state() {
   };
   const int strange = nvm_lf_each64(state_, stranger, nullptr);
   if (strange < 0) return pool_failure();
-  if (strange > 0) return bad_state("it has a word that nobody has stored");
+  if (strange > 0) return bad_state("it has a word that the server never stores");
   const auto limit = state_word(cas_limit_word);
   if (!limit) return limit.error();
   const auto flushed = state_word(flushed_before_word);

@@ -106,7 +106,7 @@ std::uint64_t bytes_of(const std::string& option, std::string text) {
   }
   std::uint64_t value = 0;
   if (!read_number(text, value) || value > (std::uint64_t{1} << 50 >> shift)) {
-    refuse(option + ": '" + text + "' is no size; expected a number of bytes, with k, m or g behind it");
+    refuse(option + ": '" + text + "' is no size; expected a number of bytes, with k, m or g after it");
   }
   return value << shift;
 }

@@ -44,7 +44,7 @@ void own_folder(char* to, std::size_t room) {
   struct stat s{};
   if (lstat(to, &s) != 0) stop(to, std::strerror(errno));
   if (!S_ISDIR(s.st_mode) || s.st_uid != geteuid() || (s.st_mode & 022) != 0)
-    stop(to, "expected a folder of this user that nobody else can write to");
+    stop(to, "expected a folder of this user that no other user can write to");
 }
 
 // The program's path, with '%' for '/'; of one that is too long its end, after a number made of all of it.
