@@ -57,6 +57,30 @@ class Server:
         with open(self.log, encoding="utf-8", errors="replace") as log:
             return log.read()
 
+    def numbers(self, *words):
+        """What stats says, by name."""
+        self.connection.send(b" ".join((b"stats", *words)) + b"\r\n")
+        lines = iter(self.connection.line, b"END")
+        return {name: int(number) for _, name, number in (line.split(b" ", 2) for line in lines) if number.isdigit()}
+
+    def store(self, name, count, value, first=0):
+        """Sets name0, name1 and so on, some at a time."""
+        for at in range(first, first + count, 50):
+            keys = [b"%s%d" % (name, i) for i in range(at, min(at + 50, first + count))]
+            self.connection.send(b"".join(b"set %s 0 0 %d\r\n%s\r\n" % (k, len(value), value) for k in keys))
+            for _ in keys:
+                if (line := self.connection.line()) != b"STORED":
+                    raise AssertionError(line)
+
+    @staticmethod
+    def until(come):
+        """Waits for what another thread of the server does."""
+        for _ in range(3000):
+            if come():
+                return
+            time.sleep(0.01)
+        raise AssertionError("it has not come to that")
+
     def value(self, key):
         return self.connection.items([key]).get(key, (None,))[0]
 
@@ -141,6 +165,43 @@ class Pools(unittest.TestCase):
                 self.assertIsNone(server.value(b"k0"))
             with Server(path, "-m", "64") as server:
                 self.assertEqual(server.value(b"k99999"), b"x" * 1000)
+
+    def test_a_page_that_moves_to_a_class_that_grew_meanwhile(self):
+        path = self.paths[0]
+        arguments = ("-m", "192", "-o", "slab_reassign,slab_automove=0")
+        with Server(path, *arguments) as server:
+            slabs = server.numbers(b"slabs")
+            sizes = {int(n.split(b":")[0]): s for n, s in slabs.items() if n.endswith(b":chunk_size")}
+            source, target = (min(c for c, s in sizes.items() if s > n) for n in (11100, 3100))
+            pages = b"%d:total_pages" % target
+            # An item that has not arrived keeps the first page of its class where it is.
+            slow = Connection(server.path)
+            slow.send(b"set slow 0 0 11000\r\n" + b"s" * 5000)
+            server.until(lambda: server.numbers(b"slabs").get(b"%d:used_chunks" % source) == 1)
+            server.store(b"s", 200, b"s" * 11000)
+            for i in range(150):
+                self.assertEqual(server.call(b"delete s%d" % i), b"DELETED")
+            # Of the class after it there are two pages, which its list of pages, of 16 places, must not run into.
+            next_value = b"u" * (sizes[target + 1] - 100)
+            server.store(b"u", 2 * (1 << 20) // sizes[target + 1], next_value)
+            self.assertEqual(server.call(b"slabs reassign %d %d" % (source, target)), b"OK")
+            count = 0
+            while server.numbers(b"slabs").get(pages, 0) < 16:
+                server.store(b"t", 50, b"t" * 3000, count)
+                count += 50
+            self.assertEqual(server.numbers()[b"slabs_moved"], 0)
+            slow.send(b"s" * 6000 + b"\r\n")
+            self.assertEqual(slow.line(), b"STORED")
+            server.until(lambda: server.numbers()[b"slabs_moved"] == 1)
+            server.store(b"t", 10000, b"t" * 3000, count)
+            self.assertEqual(server.call(b"slabs reassign %d %d" % (target + 1, source)), b"OK")
+            server.until(lambda: server.numbers()[b"slabs_moved"] == 2)
+            slow.close()
+        with Server(path, *arguments) as server:
+            found = server.connection.items(b"t%d" % i for i in range(count + 10000))
+            self.assertEqual(len(found), count + 10000)
+            self.assertEqual({v[0] for v in found.values()}, {b"t" * 3000})
+            self.assertEqual(server.value(b"slow"), b"s" * 11000)
 
     def test_other_settings_and_other_files_are_refused(self):
         path = self.paths[0]

@@ -115,9 +115,12 @@ static item* taken_back(unsigned int id) {
     if (turn.freed[i].id != id || (it->it_flags & ITEM_CHUNKED) != 0) continue;
     turn.freed[i] = turn.freed[--turn.freed_count];
     pool_changes(it, slabs_size((int)id));
+    /* The slab mover looks at flags, key and item lock of what is in a page under this lock: none is another item's. */
+    slabs_mlock();
     it->it_flags = 0;
     it->slabs_clsid = (uint8_t)id;
     it->refcount = 1;
+    slabs_munlock();
     return it;
   }
   return NULL;
