@@ -1,21 +1,26 @@
 #!/usr/bin/env python3
 """Kills durable memcached over and over; nothing that was answered is lost, and nothing else is there.
 
-Method: four connections, each with keys of its own, send commands that are drawn from a seed.  The server is killed in between, and started again over its pool.  A model of each connection's keys, here,
-gets the same commands: value, flags and whether it expires must be, of all keys together, as after the commands that
-were answered, or after some more whose answers had not come.  Each 25th kill a new pool begins, so that the table grows
-again.
+Method: four connections, each with keys of its own, send commands that are drawn from a seed.  The server is killed in
+between, and started again over its pool.  A model of each connection's keys, here, gets the same commands: value, flags
+and whether it expires must be, of all keys together, as after the commands that were answered, or after some more whose
+answers had not come.  Each 25th kill a new pool begins, so that the table grows again.
+
+With --keep FILE the pool is copied there after each kill, so that what a kill has left can be looked at when the server
+refuses it.
 
 With --full items are evicted, for there is too little memory, and because a fifth connection moves slab pages, which
 evicts what has no room elsewhere: each key is as the model has it, or absent.
 
-usage: kill_test.py --durable SERVER --pool FILE [--kills N] [--seed N] [--pipeline N] [--full]
+usage: kill_test.py --durable SERVER --pool FILE [--kills N] [--seed N] [--pipeline N] [--full] [--keep FILE]
 Exit codes: 0 all as it should be, 1 not.
 """
 import argparse
 import atexit
 import os
 import random
+import shutil
+import signal
 import socket
 import subprocess
 import sys
@@ -111,13 +116,15 @@ class Server:
             print(log.read()[-3000:], file=sys.stderr)
         sys.exit("kill_test: the server does not answer")
 
-    def kill(self):
-        if self.process.poll() is not None:
+    def kill(self, after=0.0):
+        """By a process of its own: clients are threads of this one, which wait while it does anything else."""
+        subprocess.run(["sh", "-c", f"sleep {after:.3f}; kill -9 {self.process.pid}"], check=False,
+                       stderr=subprocess.DEVNULL)
+        self.process.wait()
+        if self.process.returncode != -signal.SIGKILL:
             with open(self.log, encoding="utf-8", errors="replace") as log:
                 print(log.read()[-3000:], file=sys.stderr)
             sys.exit(f"kill_test: the server has ended by itself, {self.process.returncode}")
-        self.process.kill()
-        self.process.wait()
         if os.path.exists(self.path):
             os.unlink(self.path)
 
@@ -175,7 +182,8 @@ def draw_command(draw, client, full):
     expires = draw.random() < 0.2
     add = b"set" if full else b"add"  # what was evicted can be added, and the model does not know
     if roll < 0.45:
-        return stored(text_key, draw.choice((b"set", b"set", add, b"replace")), text(draw), draw.choice((0, 7)), expires)
+        verb = draw.choice((b"set", b"set", add, b"replace"))
+        return stored(text_key, verb, text(draw), draw.choice((0, 7)), expires)
     if roll < 0.55:
         return stored(short_key, draw.choice((b"set", b"append", b"append", b"prepend")), text(draw)[:2000], 0, expires)
     if roll < 0.65:
@@ -304,6 +312,7 @@ def main():
     parser.add_argument("--seed", type=int, default=int(time.time()))
     parser.add_argument("--pipeline", type=int, default=1)
     parser.add_argument("--full", action="store_true")
+    parser.add_argument("--keep")
     options = parser.parse_args()
     draw = random.Random(options.seed)
     begun = time.time()
@@ -323,10 +332,11 @@ def main():
             threads = [*clients, Mover(server.path, pool_seed)] if options.full else clients
             for c in threads:
                 c.start()
-            time.sleep(draw.uniform(0.02, 0.4) if draw.random() < 0.85 else draw.uniform(1, 2))
-            server.kill()
+            server.kill(after=draw.uniform(0.02, 0.4) if draw.random() < 0.85 else draw.uniform(1, 2))
             for c in threads:
                 c.join()
+            if options.keep is not None:
+                shutil.copyfile(options.pool, options.keep)
             server = Server(options.durable, folder, options.pool, options.full)
             for i, c in enumerate(clients):
                 if c.refused is not None:
