@@ -17,7 +17,7 @@ namespace {
 
 using object::beside_collection;
 
-constexpr unsigned frees_max = 128;           // of one transaction, which others may wait for
+constexpr unsigned frees_at_once = 128;       // of one transaction, which others may wait for
 constexpr unsigned slices_between_told = 64;  // progress
 constexpr std::uint64_t rest_least_ns = 200'000;
 constexpr std::uint64_t barriers_ns = 100'000;  // they are short
@@ -53,7 +53,7 @@ class pool_collection {
 
   [[nodiscard]] status run() {
     // Before one is made: pages that come to the first store of the pool meanwhile stay open, too.
-    (void)object_stores::of(pool_);
+    if (const auto all = object_stores::of(pool_); !all && all.error() == errc::no_memory) return all.error();
     const all_pages_open stores{pool_};
     if (status s = bring_types(pool_); !s) return s;
     pool_collections host{pool_, barriers_ns};
@@ -65,7 +65,7 @@ class pool_collection {
     status s = c.begin(std::make_unique<object::pool_ground>(pool_->file->geometry()),
                        beside_collection::with::transactions, options_.dry_run != 0);
     if (!s) return s;
-    s = finish_collection(pool_, c, "the pool", frees_max, [&] { between(c, since); });
+    s = finish_collection(pool_, c, "the pool", frees_at_once, [&] { between(c, since); });
     const std::uint64_t all_ns = platform::monotonic_ns() - since;
     if (marked_ns_ == 0) marked_ns_ = all_ns;
     tell_sums(c.sums(), all_ns);

@@ -154,7 +154,7 @@ status check_from(unsigned flags) noexcept {
   return fail(errc::invalid, "flags %u are none of enum nvm_lf_from_flags", flags);
 }
 std::span<const std::byte> bytes_of(const void* p, std::size_t n) noexcept {
-  return {static_cast<const std::byte*>(p), n};
+  return {static_cast<const std::byte*>(p == nullptr ? "" : p), n};  // an empty key has a place
 }
 // errc::corrupt: the handle verifies, and the entry fails its checksum.  Called inside of the operation.
 status verified(const nvm_lf* lf, const structure_entry& e) noexcept {

@@ -75,6 +75,11 @@ extern "C" int nvm_pool_trim(NVM_POOL* pool, const nvm_trim_options* options, nv
   if (nvm::status s = api::check(pool, o); !s) return api::report(s.error());
   const bool inside_only = (o.flags & NVM_TRIM_INSIDE) != 0;
   if (nvm::status s = api::may_trim(pool, inside_only); !s) return api::report(s.error());
+  // A collection goes on reading objects that others free, and their pages would not be there.
+  std::unique_lock<std::mutex> alone{pool->collecting, std::defer_lock};
+  if (!inside_only && !alone.try_lock()) {
+    return api::report(nvm::fail(nvm::errc::busy, "%s: a collection runs", pool->file->path()));
+  }
   const api::file_sizes before = api::sizes_of(pool);
   api::asked a{pool, o};
   nvm::trim_wishes wishes;

@@ -201,7 +201,12 @@ status finish_drops(stores& all) {
     });
     if (!s || place == 0) return s;
     const status done = finish_drop(all, place);
-    if (status left = left_for_later(all, done); !left) return left;
+    // What is left of a damaged one is room that is lost, and no reason to keep all others closed.
+    if (done.error() == errc::corrupt) {
+      all.drops_left = true;
+    } else if (status left = left_for_later(all, done); !left) {
+      return left;
+    }
     if (!done) {
       std::string next = dropped_name(place);
       // Names come in their order, unless they are damaged.
@@ -384,7 +389,8 @@ errc none_of_name(const stores& all, const char* name) {
 
 }  // namespace
 
-status drop_store(stores& all, const char* name, const drop_progress& tell) {
+// dropped: whether all of it has gone.
+status drop_named_store(stores& all, const char* name, const drop_progress& tell, status& dropped) {
   const std::lock_guard guard{all.lock};
   if (status s = not_open(all, name); !s) return s;
   if (status s = open_directory(all, false); !s) return s;
@@ -399,9 +405,15 @@ status drop_store(stores& all, const char* name, const drop_progress& tell) {
   });
   if (!s) return s;
   forget(all, name);
-  const status done = finish_drop(all, place, tell);
-  if (done) give_pages_back(all);
-  return left_for_later(all, done);
+  dropped = finish_drop(all, place, tell);
+  return left_for_later(all, dropped);
+}
+// A trim waits for barrier transactions, which may wait for the registry.
+status drop_store(stores& all, const char* name, const drop_progress& tell) {
+  status dropped = errc::not_found;
+  const status s = drop_named_store(all, name, tell, dropped);
+  if (dropped) give_pages_back(all);
+  return s;
 }
 
 status rename_store(stores& all, const char* name, const char* new_name) {

@@ -63,7 +63,7 @@ status beside_collection::begin(std::unique_ptr<collected_ground> of, with who, 
     phase_ = phase::beginning;
     see_who_is_open();
   } else {
-    of_->begin(objects_);
+    of_->begin(objects_, host_.geometry());
     phase_ = phase::survey;
   }
   return {};
@@ -111,7 +111,8 @@ beside_collection::state beside_collection::advance(budget& left) {
       if (!now) return fail_by(now.error());
       root_words_ = now->root_words;
       watch_.again(told_, std::move(*now));
-      of_->begin(objects_);
+      // Asked after that: whoever has told of objects before, which is forgotten, has made the pool grow before.
+      of_->begin(objects_, host_.geometry());
       see_who_is_open();
       phase_ = phase::survey;
       return state::goes_on;
@@ -130,6 +131,13 @@ beside_collection::state beside_collection::advance(budget& left) {
       return end_;
   }
   return end_;
+}
+
+// Where the type map is: objects of types that came later could not be followed.
+std::array<std::uint64_t, 2> beside_collection::types_now() const noexcept {
+  const nvm::geometry g = host_.geometry();
+  return {load_word(base_, anchor_word_at(g, 0, anchor_word::types)),
+          load_word(base_, anchor_word_at(g, 1, anchor_word::types))};
 }
 
 // ---- what is open ---------------------------------------------------------------------------------------------------
@@ -164,8 +172,14 @@ beside_collection::state beside_collection::survey(budget& left) {
   left.spend(pages_at_once);
   if (!done) return fail_by(done.error());
   if (!*done) return state::goes_on;
+  if (who_ == with::transactions && !roots_told_ && !objects_.store_roots().empty()) {
+    watch_.add_roots(told_, objects_.store_roots());
+    roots_told_ = true;
+    // A transaction that has told before that what it changes in one may not have put it back yet.
+    see_who_is_open();
+    return state::goes_on;
+  }
   sums_.objects = objects_.objects();
-  if (who_ == with::transactions) watch_.add_roots(told_, objects_.store_roots());
   phase_ = phase::mark;
   for (const std::uint64_t code : put_off_) see_told({code >> 1, (code & 1) != 0});
   put_off_ = {};
@@ -196,9 +210,18 @@ bool beside_collection::mark_told() {
   if (phase_ == phase::survey) {
     put_off(taken_);
   } else {
-    for (const told_places::place& p : taken_) see_told(p);
+    see_all_told();
   }
   return true;
+}
+// Objects that were freed have told what they led to, and are not read any more.
+void beside_collection::see_all_told() {
+  for (const told_places::place& p : taken_) {
+    if (p.freed) see_told(p);
+  }
+  for (const told_places::place& p : taken_) {
+    if (!p.freed) see_told(p);
+  }
 }
 void beside_collection::see_told(const told_places::place& p) {
   found_object o;
@@ -220,6 +243,8 @@ void beside_collection::put_off(const std::vector<told_places::place>& all) {
 beside_collection::state beside_collection::mark(budget& left) {
   const auto held = of_->hold();
   if (!held) return state::waits;
+  // Pages that have left were of objects that were told of before.
+  if (!of_->is_pool() && !mark_told()) return fail_by(errc::no_memory);
   for (unsigned turns = 0; turns < turns_between; ++turns) {
     if (stack_.empty() && !take_up_left_over()) {
       if (!mark_told()) return fail_by(errc::no_memory);
@@ -290,11 +315,14 @@ bool beside_collection::contents_of(const found_object& o, contents& out) const 
 }
 
 void beside_collection::follow(const grey& g) {
+  // It was freed since: its pages may have left the store, and the file.  What could be reached from it later was told.
+  if (who_ == with::transactions && objects_.removed(g.object)) return;
   const std::uint64_t end = g.object.header + objects_.room_of(g.object);
+  const std::uint64_t any = plans_.some_packed() ? 1 : 8;  // where a pointer may stand
   contents c{};
   if (!contents_of(g.object, c)) {
     // The object is being changed, or has gone: every word that stands there counts.
-    for (std::uint64_t at = g.object.header; at + 8 <= end; at += 8) value(read_in_use(base_ + at));
+    for (std::uint64_t at = g.object.header; at + 8 <= end; at += any) value(read_in_use(base_ + at));
     return;
   }
   if (g.from == 0) {
@@ -315,11 +343,12 @@ void beside_collection::follow(const grey& g) {
   } else {
     // The bytes that say which words are pointers may be changing, and be put back, while the words stay.
     const std::uint64_t step = plan->aligned() ? 8 : 1;
-    for (std::uint64_t at = g.from; at + 8 <= to; at += step) value(read_in_use(base_ + c.at + at));
+    // The last words of a segment may end in the next one.
+    for (std::uint64_t at = g.from; at < to && at + 8 <= c.bytes; at += step) value(read_in_use(base_ + c.at + at));
   }
   // A transaction may have made it shorter, and put that back.
   if (to == c.bytes && who_ == with::transactions) {
-    for (std::uint64_t at = round_down(c.at + to, 8); at + 8 <= end; at += 8) value(read_in_use(base_ + at));
+    for (std::uint64_t at = round_down(c.at + to, 8); at + 8 <= end; at += any) value(read_in_use(base_ + at));
   }
 }
 void beside_collection::value(std::uint64_t v) {
@@ -361,7 +390,7 @@ beside_collection::outcome beside_collection::release_all(tx::open_transaction& 
   const std::uint64_t since = host_.now_ns();
   if (who_ == with::transactions) {
     if (!nobody_tells.take(told_, taken_)) return outcome::nobody_knows;
-    for (const told_places::place& p : taken_) see_told(p);
+    see_all_told();
     if (!stack_.empty()) return outcome::told_more;
   }
   std::erase_if(garbage_, [&](const condemned& g) {
@@ -395,6 +424,9 @@ beside_collection::state beside_collection::free_condemned(errc& why) {
 }
 
 beside_collection::state beside_collection::free_some(const collection_slice& slice) {
+  if (types_ != types_now()) return fail_by(fail(errc::busy, "the types of the pool have changed meanwhile"));
+  auto held = of_->hold();
+  if (!held) return state::waits;
   if (!mark_told()) return fail_by(errc::no_memory);
   if (!stack_.empty()) {
     phase_ = phase::mark;
@@ -407,6 +439,7 @@ beside_collection::state beside_collection::free_some(const collection_slice& sl
   const std::uint64_t room = sums_.reachable_room;
   const std::uint64_t damaged = sums_.damaged;
   condemn(unmarked_);
+  held.unlock();
   if (!look_only_ && !garbage_.empty()) {
     errc why = errc::ok;
     const state s = free_condemned(why);
@@ -418,6 +451,8 @@ beside_collection::state beside_collection::free_some(const collection_slice& sl
       return s;
     }
     if (!garbage_.empty()) ++sums_.transactions;
+    // What comes in their places later is not in the survey, and tells all that it ever holds.
+    for (const condemned& g : garbage_) objects_.remove(g.object);
     sums_.freed_objects += garbage_.size();
     for (const condemned& g : garbage_) sums_.freed_bytes += g.bytes;
   }

@@ -122,7 +122,8 @@ class beside_collection {
         plans_{std::move(plans)},
         base_{host.base()},
         address_bytes_{host.geometry().address_bytes()},
-        objects_{base_, host.geometry()} {}
+        objects_{base_, host.geometry()},
+        types_{types_now()} {}
   ~beside_collection() { stop(); }
   beside_collection(const beside_collection&) = delete;
   beside_collection& operator=(const beside_collection&) = delete;
@@ -172,6 +173,8 @@ class beside_collection {
   [[nodiscard]] bool all_have_left() noexcept;
   [[nodiscard]] bool mark_told();
   void see_told(const told_places::place& p);
+  void see_all_told();
+  [[nodiscard]] std::array<std::uint64_t, 2> types_now() const noexcept;
   void put_off(const std::vector<told_places::place>& all);
   void mark_roots();
   void reach(std::uint64_t offset);
@@ -200,9 +203,11 @@ class beside_collection {
   const std::byte* const base_;
   const std::uint64_t address_bytes_;
   surveyed_objects objects_;
+  const std::array<std::uint64_t, 2> types_;  // as they were when the plans were made
   std::unique_ptr<collected_ground> of_;
   with who_ = with::transactions;
   bool look_only_ = false;
+  bool roots_told_ = false;  // transactions tell of changes of the roots of stores
   phase phase_ = phase::idle;
   state end_ = state::done;
   std::vector<std::uint64_t> root_words_;

@@ -34,8 +34,8 @@ class collected_ground {
   [[nodiscard]] virtual std::unique_lock<std::mutex> hold() = 0;
   // Looks where it is; held.  May throw std::bad_alloc.
   [[nodiscard]] virtual result<ground_extent> look() = 0;
-  // Of what look() has found.  May throw std::bad_alloc.
-  virtual void begin(surveyed_objects& objects) = 0;
+  // Of what look() has found, in the pool as large as it is `now`.  May throw std::bad_alloc.
+  virtual void begin(surveyed_objects& objects, const geometry& now) = 0;
   // Whether it has the page now.
   [[nodiscard]] virtual bool has(std::uint64_t page) noexcept = 0;
   // Whether it has all that stands in the pool: no page leaves it.
@@ -50,7 +50,7 @@ class store_ground final : public collected_ground {
       : store_{store}, base_{base}, g_{g} {}
   std::unique_lock<std::mutex> hold() override;
   result<ground_extent> look() override;
-  void begin(surveyed_objects& objects) override { objects.begin(clusters_); }
+  void begin(surveyed_objects& objects, const geometry& now) override { objects.begin(clusters_, now); }
   bool has(std::uint64_t page) noexcept override;
 
  private:
@@ -66,7 +66,7 @@ class pool_ground final : public collected_ground {
   explicit pool_ground(const geometry& g) noexcept : g_{g} {}
   std::unique_lock<std::mutex> hold() override { return std::unique_lock{nobody_else_}; }
   result<ground_extent> look() override;
-  void begin(surveyed_objects& objects) override { objects.begin_pool(); }
+  void begin(surveyed_objects& objects, const geometry& now) override { objects.begin_pool(now); }
   bool has(std::uint64_t) noexcept override { return true; }
   bool is_pool() const noexcept override { return true; }
 

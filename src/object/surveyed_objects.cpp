@@ -6,13 +6,22 @@ namespace nvm::object {
 
 using layout::page_kind;
 
+// The thread sanitizer takes such loads for races, atomic ones too.
+#define NVM_UNWATCHED
+#if defined(__clang__)
+#if __has_feature(thread_sanitizer)
+#undef NVM_UNWATCHED
+#define NVM_UNWATCHED __attribute__((disable_sanitizer_instrumentation, noinline))
+#endif
+#endif
+
 namespace {
 // What other threads may be changing, in a page that may get another use meanwhile: whatever it says is looked at with
 // suspicion.  acquire: pairs with the release of the thread that entered or changed it: what it leads to is there.
-__attribute__((no_sanitize("thread"))) std::uint64_t load_shared(const std::byte* base, std::uint64_t offset) noexcept {
+NVM_UNWATCHED std::uint64_t load_shared(const std::byte* base, std::uint64_t offset) noexcept {
   return __atomic_load_n(reinterpret_cast<const std::uint64_t*>(base + offset), __ATOMIC_ACQUIRE);
 }
-__attribute__((no_sanitize("thread"))) std::uint8_t load_length(const std::byte* base, std::uint64_t offset) noexcept {
+NVM_UNWATCHED std::uint8_t load_length(const std::byte* base, std::uint64_t offset) noexcept {
   return __atomic_load_n(reinterpret_cast<const std::uint8_t*>(base + offset), __ATOMIC_RELAXED);
 }
 }  // namespace
@@ -28,7 +37,8 @@ void surveyed_objects::begin_parts(std::uint64_t pages) {
   firsts_.assign(pages * fine_.words);
   marks_.assign(pages * fine_.words);
 }
-void surveyed_objects::begin(std::vector<cluster> clusters) {
+void surveyed_objects::begin(std::vector<cluster> clusters, const geometry& now) {
+  g_.size_pages = now.size_pages;
   std::ranges::sort(clusters, {}, &cluster::page);
   of_pool_ = false;
   parts_.clear();
@@ -39,7 +49,8 @@ void surveyed_objects::begin(std::vector<cluster> clusters) {
   }
   begin_parts(pages);
 }
-void surveyed_objects::begin_pool() {
+void surveyed_objects::begin_pool(const geometry& now) {
+  g_.size_pages = now.size_pages;
   of_pool_ = true;
   parts_.assign(1, part{{.page = 0, .pages = g_.size_pages}, 0, 0});
   begin_parts(g_.size_pages);

@@ -54,11 +54,11 @@ class surveyed_objects {
         fine_{layout::shape_of(layout::page_kind::fine, g.page_shift)},
         coarse_{layout::shape_of(layout::page_kind::coarse, g.page_shift)} {}
 
-  // The clusters that the store has, whose maps have not been read.  May throw std::bad_alloc.
-  void begin(std::vector<cluster> clusters);
+  // The clusters that the store has, whose maps have not been read; `now`: the pool.  May throw std::bad_alloc.
+  void begin(std::vector<cluster> clusters, const geometry& now);
   // All pages that the pool has.  Objects of object stores are found, and are never unmarked(): they are theirs to
   // collect.  May throw std::bad_alloc.
-  void begin_pool();
+  void begin_pool(const geometry& now);
   // Reads the maps and allocation words of some more pages; true: there are no more.  has_still(page): the store has
   // not given it back.  errc::corrupt names what is damaged, or was being changed.  May throw std::bad_alloc.
   template <class HasStill>

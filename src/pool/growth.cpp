@@ -170,6 +170,8 @@ status pool_file::fill(std::uint64_t page, std::uint64_t count) noexcept {
 }
 
 status pool_file::punch(std::uint64_t page, std::uint64_t count) noexcept {
+  // Asked after the stores that have freed the pages: those of a lost pool have not reached the file.
+  if (auto s = usable(); !s) return s;
   const std::uint64_t from = shape_.page_offset(page);
   const std::uint64_t bytes = count << shape_.page_shift;
   if (!file_) {
@@ -184,6 +186,8 @@ status pool_file::punch(std::uint64_t page, std::uint64_t count) noexcept {
 
 // With growing_ held.
 status pool_file::end_file() noexcept {
+  // The shorter superblock is in the file, and not in the private memory of a pool that lost a page.
+  if (auto s = intact(); !s) return s;
   const std::uint64_t bytes = shape_.page_offset(size_pages());
   if (!file_) {
     if (hooks_.cut != nullptr) hooks_.cut(hooks_.context, bytes);

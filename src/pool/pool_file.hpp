@@ -228,10 +228,9 @@ class pool_file {
       // Before the file can be shorter than that.
       size_pages_.store(pages, std::memory_order_release);
       cuts_.fetch_add(1, std::memory_order_release);
+      if (planted(plant::cut_before_size)) uncut = end_file();
+      write_superblock(m, base(), superblock_);
     }
-    if (planted(plant::cut_before_size)) uncut = end_file();
-    // Also where it says so already: a process that was killed may have left that in caches only.
-    write_superblock(m, base(), superblock_);
     if (!planted(plant::cut_before_size)) {
       if (auto s = bring_home(m); !s) return s;
     }

@@ -603,6 +603,7 @@ class space final : public space_types, public structure_pages, public store_pag
   // Free pages without blocks, a bit each; a page that is taken loses its bit, or is given back.
   sparse_array<std::uint64_t> holes_;
   std::atomic<bool> any_holes_{false};
+  bool doubtful_ = false;  // with trimming_: what is said to be a hole may have blocks
   pool_blocks* blocks_ = nullptr;
   std::mutex trimming_;  // one at a time; before all others
   std::mutex growing_;

@@ -31,6 +31,7 @@ void space<M, S>::doubt_free_pages() noexcept {
     holes_[chunk].store(~index_.pages.bitmap().word(chunk), std::memory_order_relaxed);
   }
   any_holes_.store(true, std::memory_order_relaxed);
+  doubtful_ = true;
 }
 
 template <media M, log::settler S>
@@ -78,7 +79,8 @@ status space<M, S>::make_certain(std::span<const page_range> taken, const trim_w
 // Free pages of a chunk that have blocks, taken.
 template <media M, log::settler S>
 void space<M, S>::take_for_holes(std::uint64_t chunk, std::uint64_t most, std::vector<page_range>& taken) noexcept {
-  std::uint64_t left = ~index_.pages.bitmap().word(chunk) & ~holes_[chunk].load(std::memory_order_relaxed);
+  std::uint64_t left = ~index_.pages.bitmap().word(chunk);
+  if (!doubtful_) left &= ~holes_[chunk].load(std::memory_order_relaxed);
   while (left != 0 && most != 0) {
     const auto first = static_cast<unsigned>(std::countr_zero(left));
     const auto all = static_cast<unsigned>(std::countr_one(left >> first));
@@ -98,12 +100,16 @@ status space<M, S>::punch(std::span<const page_range> taken, trim_outcome& out) 
     const std::uint64_t page = taken[i].page;
     std::uint64_t end = page;
     while (i < taken.size() && taken[i].page == end) end += taken[i++].count;
-    if (status s = blocks_->punch(page, end - page); !s) return s;
+    // Before they are holes: where punching fails in the middle some are.
     any_holes_.store(true, std::memory_order_relaxed);
     // relaxed: the pages become free afterwards.
     each_hole_word(page, end - page, [](std::atomic_ref<std::uint64_t> word, std::uint64_t mask) {
       word.fetch_or(mask, std::memory_order_relaxed);
     });
+    if (status s = blocks_->punch(page, end - page); !s) {
+      doubtful_ = true;
+      return s;
+    }
     out.pages_punched += end - page;
   }
   return {};
@@ -141,17 +147,21 @@ status space<M, S>::make_holes(const trim_wishes& wishes, trim_outcome& out) {
     if (!s) return s;
     if (!go_on(wishes, out, std::min(chunk * 64, index_.pages.size_pages()))) return {};
   }
+  if (out.why[0] == '\0') doubtful_ = false;
   return {};
 }
 
 // ---- the end -------------------------------------------------------------------------------------------------------
 
-// Whole chunks that are free at the end, taken; 0 pages: there are none.
+// Whole chunks that are free at the end, taken; 0 pages: there are none.  Not more than half of all that is free, but
+// for the last few: other threads allocate meanwhile.
 template <media M, log::settler S>
 auto space<M, S>::take_end(std::uint64_t size) noexcept -> page_range {
   constexpr unsigned tries = 8;
   for (unsigned i = 0; i < tries; ++i) {
-    const std::uint64_t free = std::min(index_.pages.trailing_free(), size);
+    const std::uint64_t all = index_.pages.free_pages();
+    const std::uint64_t most = all <= 4 * layout::pages_per_chunk ? all : all / 2;
+    const std::uint64_t free = std::min({index_.pages.trailing_free(), most, size});
     const std::uint64_t first = std::max(round_up(size - free, layout::pages_per_chunk), layout::pages_per_chunk);
     if (first >= size) break;
     if (index_.pages.take_at(first, size - first)) return {first, size - first};
@@ -215,7 +225,11 @@ status space<M, S>::give_back(const trim_wishes& wishes, trim_outcome& out) noex
   const std::uint64_t now = used_pages();
   out.pages_freed = used > now ? used - now : 0;
   if (wishes.inside_only || blocks_ == nullptr || !go_on(wishes, out, 0)) return {};
-  if (status s = cut_end(wishes, out); !s) return s;
+  for (std::uint64_t before = ~std::uint64_t{0}; before != out.pages_cut;) {
+    before = out.pages_cut;
+    if (status s = cut_end(wishes, out); !s) return s;
+    if (!go_on(wishes, out, 0)) return {};
+  }
   return make_holes(wishes, out);
 } catch (const std::bad_alloc&) {
   return fail(errc::no_memory, "no volatile memory to trim the pool");

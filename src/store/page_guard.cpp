@@ -59,7 +59,11 @@ bool page_guard::apply(std::uint64_t from, std::uint64_t to) noexcept {
     auto end = first;
     bool differs = false;
     std::uint64_t limit = first->first;
-    for (; end != pieces_.end() && end->first < to && wanted(end->second) == next; ++end) {
+    // Pages between pieces are plain, and stay so.
+    const auto goes_on = [&](pieces::iterator p) {
+      return p == first || ((p->first == limit || next == whole_) && wanted(p->second) == next);
+    };
+    for (; end != pieces_.end() && end->first < to && goes_on(end); ++end) {
       differs = differs || end->second.holds != next;
       limit = end->second.end;
     }

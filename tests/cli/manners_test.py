@@ -389,7 +389,7 @@ class Shells(unittest.TestCase):
 
     def test_bash_completes_commands_options_values_and_paths(self):
         self.assertEqual(self.complete("holdfast", ""), COMMANDS)
-        self.assertEqual(self.complete("holdfast", "c"), ["create", "check", "crash-test", "completion"])
+        self.assertEqual(self.complete("holdfast", "c"), ["create", "check", "compact", "crash-test", "completion"])
         for command in COMMANDS:
             self.assertEqual(self.complete("holdfast", command, "--"),
                              [f"--{o['name']}" for o in described(command)["options"]])

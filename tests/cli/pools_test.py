@@ -22,6 +22,7 @@ class Create(PoolTest):
             told = self.answer("info", path)
             self.assertEqual(told.pop("region_sets"), [])
             self.assertEqual(told.pop("structures"), [])
+            self.assertEqual(told.pop("extents"), {"count": 0, "bytes": 0, "free_bytes": 0, "empty_bytes": 0})
             self.assertEqual(told.pop("store_count"), 0)
             self.assertEqual(made, told)
             self.assertTrue(self.answer("check", path)["sound"])

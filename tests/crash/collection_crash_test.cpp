@@ -75,7 +75,7 @@ void a_root_comes_back(store_player& p) {
   collection_player c{p};
   // Nobody is open, so that this one tells.
   expect(c.begin(1), "begin");
-  expect(c.step() == state::goes_on, "it looks");
+  expect(c.listen() == state::goes_on, "it listens");
   p.begin(0);
   p.set_root(1, other, 0);
   const state now = c.go_on();

@@ -62,6 +62,8 @@ class collection_player final : public object::collection_host {
   }
   // Only as far as it looks, and not yet frees.
   state step() { return runs_->step({.objects_max = 1, .frees_max = 3}); }
+  // Only until those that were open have ended, and all tell.
+  state listen() { return runs_->step({.objects_max = 0, .frees_max = 3}); }
   void stop() { runs_->stop(); }
   void forget() {
     runs_.reset();

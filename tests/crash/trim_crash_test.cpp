@@ -8,6 +8,7 @@
 
 #include "store_player.hpp"
 #include "subjects.hpp"
+#include "today.hpp"
 
 namespace nvm::tests {
 namespace {
@@ -103,21 +104,9 @@ void a_free_that_is_not_durable_yet(store_player& p) {
   };
   (void)p.trim_pool(w);
 }
-// Two trims, the second of what a killed process had begun.
-void a_process_that_is_killed_in_a_trim(store_player& p) {
-  const std::uint64_t a = put(p, run_bytes, 1);
-  (void)put(p, 300, 2);
-  p.one_free(a);
-  for (unsigned point = 1; p.killed(point, [&] { (void)p.trim_pool(); });) point += 3;
-  (void)p.trim_pool();
-  (void)put(p, run_bytes, 3);
-}
-
 struct trim_story {
   const char* name;
   void (*steps)(store_player&);
-  bool on_ssd = true;
-  bool on_direct = true;
 };
 constexpr trim_story stories[] = {
     {"holes_in_the_midst", holes_in_the_midst},
@@ -126,7 +115,6 @@ constexpr trim_story stories[] = {
     {"extents_that_became_empty", extents_that_became_empty},
     {"a_transaction_that_is_open_meanwhile", a_transaction_that_is_open_meanwhile},
     {"a_free_that_is_not_durable_yet", a_free_that_is_not_durable_yet},
-    {"a_process_that_is_killed_in_a_trim", a_process_that_is_killed_in_a_trim, false},
 };
 
 subject trim_subject(const trim_story& s, store_ground on) {
@@ -147,8 +135,7 @@ struct trim_case {
 std::vector<trim_case> cases() {
   std::vector<trim_case> all;
   for (const trim_story& s : stories) {
-    if (s.on_ssd) all.push_back({s, store_ground::ssd, model::ssd});
-    if (!s.on_direct) continue;
+    all.push_back({s, store_ground::ssd, model::ssd});
     for (const model m : {model::x86, model::torn8}) all.push_back({s, store_ground::undo, m});
     for (const store_ground g : {store_ground::redo, store_ground::mnemosyne, store_ground::mnemosyne_undo}) {
       all.push_back({s, g, model::torn8});
@@ -160,7 +147,7 @@ std::vector<trim_case> cases() {
 class trim_crash : public testing::TestWithParam<trim_case> {};
 TEST_P(trim_crash, loses_nothing) {
   const auto& [of, on, under] = GetParam();
-  const report r = explore::explore(trim_subject(of, on), of_today(store_options(under)));
+  const report r = explore_today(trim_subject(of, on), store_options(under));
   EXPECT_TRUE(r.clean()) << r.text();
   std::printf("%s\n", r.text().c_str());
 }

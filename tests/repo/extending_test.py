@@ -155,7 +155,7 @@ class Judged(unittest.TestCase):
         found = next(c for c in self.commands
                      if c["output"].startswith(f"{folder}/CMakeFiles/") and c["file"].endswith((".cpp", ".cxx")))
         words = shlex.split(found["command"])
-        options = [w for w in words if re.match(r"-(I|D|W|std|f(?!pass-plugin|depfile))", w)]
+        options = [w for w in words if re.match(r"-(I|D|W|std|f(?!pass-plugin|depfile|no-pch))", w)]
         places = [f"-isystem{words[i + 1]}" for i, w in enumerate(words) if w == "-isystem"]
         self.assertTrue(any(w.startswith("-std=") for w in options) and "-Werror" in options, words)
         return options + places

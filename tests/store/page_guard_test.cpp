@@ -146,6 +146,22 @@ TEST_F(page_guard_test, keeps_all_pages_open_for_a_walk_whatever_comes_and_goes)
   EXPECT_EQ(access_at(20 * page), page_access::read);
 }
 
+TEST_F(page_guard_test, leaves_what_lies_between_closed_pages_alone_after_a_walk) {
+  page_guard g{base_, pages * page, page_access::all};
+  g.close_to(4 * page, page, page_access::none);
+  g.close_to(8 * page, 2 * page, page_access::none);
+  g.close_to(12 * page, page, page_access::read);
+  g.open_all();
+  EXPECT_EQ(access_at(8 * page), page_access::all);
+  g.close_all();
+  for (std::uint64_t i = 0; i < pages; ++i) {
+    const page_access wanted = i == 4 || i == 8 || i == 9 ? page_access::none
+                               : i == 12                  ? page_access::read
+                                                          : page_access::all;
+    EXPECT_EQ(access_at(i * page), wanted) << i;
+  }
+}
+
 TEST_F(page_guard_test, of_a_mapping_that_is_read_only_nothing_can_be_written) {
   ASSERT_EQ(::mprotect(base_, pages * page, PROT_READ), 0);
   page_guard g{base_, pages * page, page_access::read};
