@@ -52,7 +52,7 @@ function(holdfast_read_as_one target)
   endif()
 endfunction()
 
-# What most sources of layers begin with, compiled once under the sanitizers, where no source is read by itself either.
+# Headers that most sources of layers begin with, compiled once under the sanitizers, where no source is read by itself either.
 # Without optimisation for layers that say so: a compiler takes no such headers that were compiled in another way.
 function(holdfast_add_layer_headers)
   if(NOT NVM_SANITIZE MATCHES "^(address|thread)$")

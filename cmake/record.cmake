@@ -29,7 +29,7 @@ macro(holdfast_add_record_pass)
   endif()
 endmacro()
 
-# What most instrumented sources begin with, compiled once. It takes half of a compiler's time to read it.
+# Headers that most instrumented sources begin with, compiled once. Reading them takes half of a compiler's time.
 function(holdfast_add_recorded_headers)
   if(NOT HOLDFAST_TESTS)
     return()

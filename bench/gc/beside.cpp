@@ -1,4 +1,4 @@
-// What does a collection of a whole pool cost the transactions beside it?
+// Throughput of transactions beside a collection of their pool, and without one.
 //
 //   beside-PERCENT   threads replace objects of --records, and leak one of ten; throughput and the longest transaction
 //                    without a collection and while one thread collects again and again, with so much of a processor at

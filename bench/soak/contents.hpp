@@ -1,4 +1,5 @@
-// What the service keeps: entries of a key and bytes that the key says, in one of the ways that a pool has.
+// The entries that the service keeps in its pool: in a key-value store, a lock-free structure, objects, or a compiled
+// program.  The bytes of a value follow from its key.
 #pragma once
 
 #include <cstdint>

@@ -128,7 +128,7 @@ class service {
   void step(const phase& p, random& own, std::vector<unsigned char>& value) {
     const std::uint64_t key = p.first + own.next() % p.keys;
     const std::uint64_t live = live_.load(std::memory_order_relaxed);
-    // What is older than the window goes, oldest first, faster than new entries come.
+    // Entries before the window are removed, the oldest first, faster than others are stored.
     const std::uint64_t old = oldest_.load(std::memory_order_relaxed);
     if (old < p.first && own.next() % 3 != 0) {
       remove(oldest_.fetch_add(1, std::memory_order_relaxed));

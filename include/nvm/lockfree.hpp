@@ -128,7 +128,7 @@ constexpr void lf_must_be_key() noexcept {
   }
 }
 
-// What a function of an entry takes.
+// The parameter of a function that takes a key or a value.
 template <class T>
 using lf_taken = std::conditional_t<lf_is_text<T>, std::string_view, const T &>;
 

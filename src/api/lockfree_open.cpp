@@ -19,7 +19,7 @@ result<open_structures*> structures_of(NVM_POOL* pool, const engines::structure_
                 [&](open_structures&) { return pool->engine->open_structures(wanted); });
 }
 
-// What the options ask for of all structures; where they ask for nothing, the default.
+// The settings that options choose for all structures; a field of 0 chooses the default.
 result<engines::structure_settings> settings_in(const nvm_lf_options& o) noexcept {
   const struct {
     std::uint32_t value, last;
@@ -56,7 +56,7 @@ status are_as_wanted(const nvm_lf_options& o, const engines::structure_settings&
   return fail(errc::exists, "the pool has areas of %u bytes, expected %u", 1U << found.area_shift, o.area_bytes);
 }
 
-// False: they have been named or dropped at most, and nobody has a handle.
+// False: no handle was given, so they were listed or dropped at most.
 bool is_in_use(const open_structures& all) noexcept {
   const auto has_any = [](const auto& known) { return !known.empty(); };
   return std::any_of(std::begin(all.handles), std::end(all.handles), has_any) || all.side->threads() != 0;

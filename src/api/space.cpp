@@ -23,7 +23,7 @@ status check(const nvm_pool* pool, const nvm_trim_options& o) noexcept {
   return pool->file->usable();
 }
 
-// What keeps this thread, or the pool as it is, from being trimmed.
+// Refuses a trim that this thread's transactions, or the state of the pool, do not allow.
 status may_trim(NVM_POOL* pool, bool inside_only) noexcept {
   const pool_file& file = *pool->file;
   if (file.read_only()) return fail(errc::read_only, "pool %s is open read-only", file.path());

@@ -13,23 +13,13 @@ namespace {
 
 constexpr std::uint64_t extents_read_max = 65536;
 
-// Entries of extents: visit(page, entry) until it says false.
+// Calls visit(page, entry) -> status for each extent of objects.
 template <class Visit>
-status each_extent(const platform::file& file, const geometry& g, Visit&& visit) {
-  constexpr std::uint64_t at_once = 8192;
-  std::vector<std::uint64_t> words(at_once);
-  for (std::uint64_t page = 0; page < g.size_pages; page += at_once) {
-    const std::uint64_t count = std::min(at_once, g.size_pages - page);
-    if (status s = file.read(g.entry_offset(page), words.data(), count * 8); !s) return s;
-    for (std::uint64_t i = 0; i < count; ++i) {
-      layout::page_entry e;
-      if (words[i] == 0 || entry_fault(words[i], page + i, g, g.size_pages, e) != nullptr) continue;
-      if (e.kind != layout::page_kind::fine && e.kind != layout::page_kind::coarse) continue;
-      if (e.protocol != layout::slot_protocol::transactional) continue;
-      if (status s = visit(page + i, e); !s) return s;
-    }
-  }
-  return {};
+status each_extent(const header_on_file& h, Visit&& visit) {
+  return each_entry_on_file(h, [&](std::uint64_t page, const layout::page_entry& e) -> status {
+    if (e.kind != layout::page_kind::fine && e.kind != layout::page_kind::coarse) return {};
+    return e.protocol == layout::slot_protocol::transactional ? visit(page, e) : status{};
+  });
 }
 
 // Slots in use, by the header's words and length bytes; what does not hold counts as one slot.
@@ -54,7 +44,9 @@ result<extents_on_file> extents_in(const char* path) noexcept try {
   if (!h) return h.error();
   const geometry& g = h->sizes;
   extents_on_file all;
-  const status counted = each_extent(h->file, g, [&](std::uint64_t, const layout::page_entry& e) -> status {
+  // Pages that a second file has are holes here.
+  if ((h->superblock.features_incompat & layout::feature_tier) != 0) return all;
+  const status counted = each_extent(*h, [&](std::uint64_t, const layout::page_entry& e) -> status {
     ++all.count;
     all.bytes += std::uint64_t{e.length_pages} << g.page_shift;
     return {};
@@ -63,7 +55,7 @@ result<extents_on_file> extents_in(const char* path) noexcept try {
   const std::uint64_t step = ceil_div(std::max<std::uint64_t>(all.count, 1), extents_read_max);
   std::uint64_t met = 0;
   std::vector<std::byte> header;
-  const status read = each_extent(h->file, g, [&](std::uint64_t page, const layout::page_entry& e) -> status {
+  const status read = each_extent(*h, [&](std::uint64_t page, const layout::page_entry& e) -> status {
     if (met++ % step != 0) return {};
     const layout::extent_shape shape = layout::shape_of(e.kind, g.page_shift);
     header.resize(shape.lengths_at + shape.slots);

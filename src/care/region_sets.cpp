@@ -16,23 +16,6 @@ namespace {
 
 namespace on_media = region::layout;
 
-// Entries of the page map that pages of regions have: visit(page, entry).
-template <class Visit>
-status each_of_regions(const platform::file& file, const geometry& g, Visit&& visit) {
-  constexpr std::uint64_t at_once = 8192;
-  std::vector<std::uint64_t> words(at_once);
-  for (std::uint64_t page = 0; page < g.size_pages; page += at_once) {
-    const std::uint64_t count = std::min(at_once, g.size_pages - page);
-    if (status s = file.read(g.entry_offset(page), words.data(), count * 8); !s) return s;
-    for (std::uint64_t i = 0; i < count; ++i) {
-      layout::page_entry e;
-      if (words[i] == 0 || entry_fault(words[i], page + i, g, g.size_pages, e) != nullptr) continue;
-      if (e.protocol == layout::slot_protocol::region) visit(page + i, e);
-    }
-  }
-  return {};
-}
-
 // The directory that an anchor names, and where it is; nullptr: there is none that holds.
 struct found_directory {
   std::unique_ptr<on_media::directory> d;
@@ -75,9 +58,11 @@ result<std::vector<region_set_on_file>> region_sets_in(const char* path) noexcep
   if (!d) return d.error();
   if (d->d == nullptr) return all;
   std::array<std::uint64_t, on_media::sets_max> pages{};
-  const status counted = each_of_regions(h->file, g, [&](std::uint64_t, const layout::page_entry& e) {
+  const status counted = each_entry_on_file(*h, [&](std::uint64_t, const layout::page_entry& e) -> status {
     const unsigned i = e.store - on_media::first_owner;
-    if (e.store >= on_media::first_owner && i < pages.size()) pages[i] += e.length_pages;
+    const bool of_set = e.protocol == layout::slot_protocol::region && e.store >= on_media::first_owner;
+    if (of_set && i < pages.size()) pages[i] += e.length_pages;
+    return {};
   });
   if (!counted) return counted.error();
   for (unsigned i = 0; i < on_media::sets_max; ++i) {

@@ -1,4 +1,4 @@
-// What the command calls kinds of lock-free structures.
+// Names of kinds of lock-free structures on the command line.
 #pragma once
 
 #include <string_view>

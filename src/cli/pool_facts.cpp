@@ -43,7 +43,9 @@ constexpr json_field fields[] = {
     {"structures[].kind", "list, hash, skiplist or tree"},
     {"structures[].entries_are", "words: keys and values are numbers of 8 bytes; bytes: they are of any size"},
     {"structures[].volatile_links", "whether links are made anew at each open"},
-    {"extents.count", "extents of small objects, those in object stores not counted; on ssd as of the last checkpoint"},
+    {"extents.count",
+     "extents of small objects, those in object stores not counted; 0 with a second file; on ssd as of the last "
+     "checkpoint"},
     {"extents.bytes", "of their pages"},
     {"extents.free_bytes", "of slots in them that are free"},
     {"extents.empty_bytes", "of extents in which nothing is; compact makes free pages of them"},

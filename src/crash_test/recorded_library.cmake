@@ -58,7 +58,7 @@ foreach(number RANGE ${group})
   list(APPEND units ${unit})
 endforeach()
 
-# What most of them begin with, compiled once.
+# Headers that most of its sources begin with, compiled once.
 set(headers ${CMAKE_CURRENT_BINARY_DIR}/recorded/headers.hpp)
 set(compiled_headers ${headers}.pch)
 file(CONFIGURE OUTPUT ${headers} CONTENT "#pragma once

@@ -140,7 +140,7 @@ class structure_side {
   [[nodiscard]] virtual unsigned threads() const noexcept = 0;
   [[nodiscard]] virtual bool at_work() const noexcept = 0;
   [[nodiscard]] virtual const structure_settings& settings() const noexcept = 0;
-  // What any thread has done is durable on return, or up to its position.
+  // Makes changes by all threads durable, on a log medium up to their positions.
   virtual void settle() noexcept = 0;
   // Of what the thread has done and seen.
   [[nodiscard]] virtual lsn_t position(unsigned who) noexcept = 0;

@@ -201,7 +201,7 @@ status finish_drops(stores& all) {
     });
     if (!s || place == 0) return s;
     const status done = finish_drop(all, place);
-    // What is left of a damaged one is room that is lost, and no reason to keep all others closed.
+    // The rest of a damaged store is lost room; the other stores can be used.
     if (done.error() == errc::corrupt) {
       all.drops_left = true;
     } else if (status left = left_for_later(all, done); !left) {

@@ -19,7 +19,7 @@ constexpr unsigned pages_at_once = 64;  // of a survey
 
 std::uint64_t pages_of(const open_store& store) noexcept { return store.pages_now(); }
 
-// What is left of a slice.
+// The rest of a slice.
 class beside_collection::budget {
  public:
   budget(collection_host& host, const collection_slice& s) noexcept
@@ -133,7 +133,7 @@ beside_collection::state beside_collection::advance(budget& left) {
   return end_;
 }
 
-// Where the type map is: objects of types that came later could not be followed.
+// The place of the type map.  Objects of types that came later cannot be followed.
 std::array<std::uint64_t, 2> beside_collection::types_now() const noexcept {
   const nvm::geometry g = host_.geometry();
   return {load_word(base_, anchor_word_at(g, 0, anchor_word::types)),
@@ -315,7 +315,7 @@ bool beside_collection::contents_of(const found_object& o, contents& out) const 
 }
 
 void beside_collection::follow(const grey& g) {
-  // It was freed since: its pages may have left the store, and the file.  What could be reached from it later was told.
+  // The object was freed since, so its pages may have left the store and the file.  Its pointers were told.
   if (who_ == with::transactions && objects_.removed(g.object)) return;
   const std::uint64_t end = g.object.header + objects_.room_of(g.object);
   const std::uint64_t any = plans_.some_packed() ? 1 : 8;  // where a pointer may stand
@@ -451,7 +451,7 @@ beside_collection::state beside_collection::free_some(const collection_slice& sl
       return s;
     }
     if (!garbage_.empty()) ++sums_.transactions;
-    // What comes in their places later is not in the survey, and tells all that it ever holds.
+    // Later objects in their places are not in the survey; their pointers are told.
     for (const condemned& g : garbage_) objects_.remove(g.object);
     sums_.freed_objects += garbage_.size();
     for (const condemned& g : garbage_) sums_.freed_bytes += g.bytes;
