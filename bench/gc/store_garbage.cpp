@@ -351,7 +351,7 @@ void find_page(NVM_POOL* pool, listed& l) {
 void survey_list(const listed& l, object::surveyed_objects& all) {
   const auto clusters = clusters_of(l.base, l.shape, l.page);
   if (!clusters) throw std::runtime_error("the clusters of a store");
-  all.begin(*clusters);
+  all.begin(*clusters, l.shape);
   if (!all.survey(~0U, [](std::uint64_t) { return true; })) throw std::runtime_error("a survey");
   for (const std::uint64_t header : l.reachable) {
     object::found_object f;
