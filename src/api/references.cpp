@@ -355,10 +355,19 @@ status hold_by_weak(nvm_pool* pool, const std::function<std::uint64_t()>& value)
   const auto place = [&] { return value() - reinterpret_cast<std::uintptr_t>(pool->base()); };
   const auto hold = [&](const counted_object& o) { return pool->held.add(o.payload); };
   if (pool->references != nullptr) return pool->references->counts().hold_living(place, hold);
-  if (!pool->file->geometry().in_objects(place(), 1))
-    return fail(errc::not_found, "offset %lu of %s is in no object", place(), pool->file->path());
-  const auto facts = pool->engine->find_around(place());
-  return facts ? hold(counted(*facts)) : status{errc::not_found};
+  // Again where the pointer changed meanwhile: a collection beside transactions may have ended in between, without
+  // having seen the hold.
+  for (;;) {
+    const std::uint64_t at = place();
+    if (!pool->file->geometry().in_objects(at, 1))
+      return fail(errc::not_found, "offset %lu of %s is in no object", at, pool->file->path());
+    const auto facts = pool->engine->find_around(at);
+    if (!facts) return errc::not_found;
+    const counted_object o = counted(*facts);
+    if (status s = hold(o); !s) return s;
+    if (place() == at) return {};
+    (void)pool->held.take(o.payload);
+  }
 } catch (const std::bad_alloc&) {
   return fail(errc::no_memory, "no volatile memory to hold an object");
 }
