@@ -3,6 +3,7 @@
 
 #include "base/assert.hpp"
 #include "base/bits.hpp"
+#include "base/brought_first.hpp"
 #include "base/checked_word.hpp"
 #include "base/checksum.hpp"
 #include "base/plant.hpp"

@@ -29,12 +29,14 @@ inline void store_home(const written_line& w) noexcept {
     if (mask == 0xFF) {
       std::uint64_t value;
       std::memcpy(&value, w.bytes + i, 8);
-      std::atomic_ref<std::uint64_t>{*reinterpret_cast<std::uint64_t*>(home + i)}.store(value,
-                                                                                        std::memory_order_release);
+      auto* const word = reinterpret_cast<std::uint64_t*>(home + i);
+      bring_first(word);
+      std::atomic_ref<std::uint64_t>{*word}.store(value, std::memory_order_release);
       continue;
     }
     for (unsigned b = i; b < i + 8; ++b) {
       if ((w.mask >> b & 1) == 0) continue;
+      bring_first(reinterpret_cast<unsigned char*>(home + b));
       std::atomic_ref<std::byte>{home[b]}.store(w.bytes[b], std::memory_order_release);
     }
   }

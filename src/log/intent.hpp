@@ -67,6 +67,7 @@ void each_store(const intent& i, Each&& each) {
 // remains to be changed.
 [[nodiscard]] inline bool apply_plain_stores(std::byte* base, const intent& i,
                                              std::atomic_ref<std::uint64_t> word) noexcept {
+  bring_first(reinterpret_cast<std::uint64_t*>(base + i.word_offset()));
   switch (i.op()) {
     case intent_op::clear_entry:
       // release: a thread that finds the page free sees all earlier stores.
@@ -76,6 +77,7 @@ void each_store(const intent& i, Each&& each) {
       word.store(i.value, std::memory_order_release);
       return false;
     case intent_op::set_bit:
+      bring_first(reinterpret_cast<std::uint8_t*>(base + i.length_offset()));
       // release: a thread that sees the bit sees the length.  The two may become durable in either order, since the
       // intent is made again until both are.
       std::atomic_ref<std::uint8_t>{*reinterpret_cast<std::uint8_t*>(base + i.length_offset())}.store(
