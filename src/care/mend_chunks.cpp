@@ -380,7 +380,22 @@ class chunk_mender {
       set_word(base_, identity(at), on_media::chunk_magic);
       m_.note(mending::mended, at, "mark of a chunk of the log");
     }
-    if (!use_holds(at)) mend_use(at);
+    if (!use_holds(at) || is_contradicted(at)) mend_use(at);
+  }
+  // One of 256 words from elsewhere holds.  In a pool that was closed, other words say what the use of a chunk is.
+  [[nodiscard]] bool is_contradicted(std::uint64_t at) {
+    if (!m_.closed) return false;
+    const std::uint64_t word = content(base_, use(at));
+    const auto what = on_media::use_of(word);
+    const auto& saved = what_was_saved();
+    if (saved.chain.contains(at)) return what != on_media::chunk_use::saved || !is_proved_by(at, word);
+    if (saved.is_whole && what == on_media::chunk_use::saved) return true;
+    if (saved.is_whole && what == on_media::chunk_use::free) return saved.used.contains(at);
+    if (what == on_media::chunk_use::free || is_proved_by(at, word)) return false;
+    return !on_media::bound_to(content(base_, end(at)), on_media::generation_of(word)) && generation_of(at) != 0;
+  }
+  [[nodiscard]] bool is_proved_by(std::uint64_t at, std::uint64_t use_word) const {
+    return proves(plausible_blocks(at), at, on_media::generation_of(use_word));
   }
   void mend_use(std::uint64_t at) {
     const std::uint64_t generation = generation_of(at);
@@ -443,23 +458,27 @@ class chunk_mender {
     }
     return all;
   }
-  // The generation by which a block in the chunk holds; 0: none does.
+  // Whether one of the blocks holds by the generation.
+  [[nodiscard]] bool proves(const std::vector<std::uint64_t>& blocks, std::uint64_t at,
+                            std::uint64_t generation) const {
+    return generation != 0 && std::any_of(blocks.begin(), blocks.end(), [&](std::uint64_t in) {
+             on_media::block_header h;
+             return logheap::inspect_block(base_, {at, in, generation, key_}, chunk_bytes_, h) !=
+                    logheap::block_fault::no_header;
+           });
+  }
+  // The generation by which a block in the chunk holds, first that of its use; 0: none does.
   [[nodiscard]] std::uint64_t generation_of(std::uint64_t at) {
-    if (use_holds(at)) return on_media::generation_of(content(base_, use(at)));
     if (const auto known = generations_.find(at); known != generations_.end()) return known->second;
     std::uint64_t& found = generations_[at];
     const auto blocks = plausible_blocks(at);
     if (blocks.empty()) return 0;
     const auto proved = [&](std::uint64_t generation) {
-      if (generation == 0) return false;
-      const bool any = std::any_of(blocks.begin(), blocks.end(), [&](std::uint64_t in) {
-        on_media::block_header h;
-        return logheap::inspect_block(base_, {at, in, generation, key_}, chunk_bytes_, h) !=
-               logheap::block_fault::no_header;
-      });
-      if (any) found = generation;
-      return any;
+      if (!proves(blocks, at, generation)) return false;
+      found = generation;
+      return true;
     };
+    if (use_holds(at) && proved(on_media::generation_of(content(base_, use(at))))) return found;
     const std::uint64_t corrected = corrected_word(word_at(base_, use(at)), word_seed(use(at))) & checked_mask;
     if (proved(on_media::generation_of(corrected))) return found;
     std::uint64_t budget = (std::uint64_t{1} << 22) / blocks.size();
