@@ -3,6 +3,7 @@
 #include <cerrno>
 #include <cstring>
 
+#include "pool/header_read.hpp"
 #include "pool/pool_file.hpp"
 
 namespace nvm {
@@ -65,21 +66,15 @@ status inspect(const char* path, std::uint64_t (*entry_pages)(std::uint64_t) noe
     errno = number;
     return file.error();
   }
-  const auto facts = file->facts();
-  if (!facts) return facts.error();
-  if (!facts->regular) return fail(errc::not_a_pool, "expected a regular file");
-  alignas(8) std::array<std::byte, superblock_probe_bytes> header;
-  const std::size_t available = std::min<std::uint64_t>(facts->bytes, header.size());
-  if (auto s = file->read(0, header.data(), available); !s) return s;
-  const auto sb = pick_superblock(header.data(), available, facts->bytes);
-  if (!sb) return sb.error();
-  const geometry g = geometry_of(*sb);
+  const auto header = read_header(*file);
+  if (!header) return header.error();
+  const geometry g = geometry_of(header->superblock);
   const auto used = used_pages(*file, g, entry_pages);
   if (!used) return used.error();
   const auto locked = file->locked_elsewhere();
   if (!locked) return locked.error();
-  describe_superblock(*sb, out);
-  out.file_bytes = facts->bytes;
+  describe_superblock(header->superblock, out);
+  out.file_bytes = header->facts.bytes;
   out.used_pages = *used;
   out.free_pages = g.size_pages - *used;
   if (g.page_bytes() >= layout::owner_sector + sizeof(layout::owner_record) && !*locked) {

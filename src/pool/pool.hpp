@@ -4,6 +4,7 @@
 #include "pool/base_history.hpp"
 #include "pool/engines.hpp"
 #include "pool/geometry.hpp"
+#include "pool/header_read.hpp"
 #include "pool/open_pools.hpp"
 #include "pool/pool_file.hpp"
 #include "pool/pool_layout.hpp"

@@ -359,13 +359,9 @@ status look_at_files(const char* path, nvm_tier_info& out) noexcept {
     if (file.error() == errc::not_found) return fail(errc::not_found, "no such file");
     return fail(file.error(), "open: %s", std::strerror(errno));
   }
-  const auto bytes = file->size();
-  if (!bytes) return bytes.error();
-  alignas(8) std::array<std::byte, superblock_probe_bytes> header;
-  const std::size_t available = std::min<std::uint64_t>(*bytes, header.size());
-  if (auto s = file->read(0, header.data(), available); !s) return s;
-  const auto sb = pick_superblock(header.data(), available, *bytes);
-  if (!sb) return sb.error();
+  const auto header = read_header(*file);
+  if (!header) return header.error();
+  const auto* const sb = &header->superblock;
   if ((sb->features_incompat & layout::feature_tier) == 0) return fail(errc::invalid, "it has no second file");
   const auto record = read_tier_record(*file);
   if (!record) return record.error();

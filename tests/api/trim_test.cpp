@@ -388,6 +388,23 @@ TEST_P(trim, may_be_done_while_threads_work) {
   EXPECT_EQ(nvm_pool_check(path.c_str(), nullptr, nullptr, nullptr), 0) << nvm_errormsg();
 }
 
+// Whoever looks at the file while it grows and is cut sees a length and a superblock of two moments.
+TEST_P(trim, may_be_done_while_others_look_at_the_file) {
+  create();
+  std::atomic<bool> over{false};
+  std::thread looks{[&] {
+    nvm_pool_info info;
+    while (!over) EXPECT_EQ(nvm_pool_inspect(path.c_str(), &info), 0) << nvm_errormsg();
+  }};
+  for (unsigned i = 0; i < 60; ++i) {
+    EXPECT_TRUE(push(5 * mib, 1)) << nvm_errormsg();
+    EXPECT_EQ(drop(1), 1U);
+    EXPECT_EQ(nvm_pool_trim(pool, nullptr, nullptr), 0) << nvm_errormsg();
+  }
+  over = true;
+  looks.join();
+}
+
 // A process works and trims and is killed: the next one finds what had been acknowledged.
 TEST_P(trim, loses_nothing_when_the_process_is_killed) {
   create();
