@@ -52,6 +52,22 @@ typedef struct nvm_gc_type {
 } nvm_gc_type;
 #define NVM_GC_STEPS_MAX 64
 
+/* Where a pointer leads that leads to no object of its pool. */
+enum nvm_gc_place {
+  NVM_GC_NO_OBJECT = 1,  /* into the pool: the object there was freed, or never was */
+  NVM_GC_OTHER_POOL = 2, /* to where pools lie, in no range of this one */
+  NVM_GC_ELSEWHERE = 3   /* to memory of a process, or to nothing */
+};
+typedef struct nvm_gc_pointer {
+  const void *object; /* payload of the object that has it */
+  uint32_t type;      /* its type id */
+  uint32_t kind;      /* enum nvm_field_kind: a pointer, a weak one or a static one */
+  uint64_t at;        /* offset of the pointer in the object */
+  uint64_t value;
+  uint32_t place;   /* enum nvm_gc_place */
+  uint32_t guessed; /* 1: a word of an object that no type describes, which may be no pointer */
+} nvm_gc_pointer;
+
 enum nvm_gc_phase {
   NVM_GC_MARKING = 1, /* done: objects reached; total: objects of the pool */
   NVM_GC_FREEING = 2  /* done: objects freed, on ssd not durably yet; total: garbage objects, beside transactions those
@@ -65,23 +81,31 @@ typedef struct nvm_gc_options {
   /* 1: every aligned word of every object may be a pointer, also in stores and structures; types are not looked at.
    * For programs that cannot describe their types: an object whose address a number happens to look like stays. */
   uint32_t conservative;
-  /* 1: objects of undescribed types hold no pointers, as if the pool said so (enum nvm_untyped).  Otherwise, if one can
-   * be reached, the call fails with NVM_E_TYPE_MISMATCH, which names ids and counts, and frees nothing; it also fails
-   * for types whose visitor (NVM_VISIT) this program lacks.  Texts of nvm_strdup() never hold pointers. */
+  /* 1: objects of undescribed types hold no pointers, as if the pool said so (enum nvm_untyped).  2, not with `beside`:
+   * each of their aligned words may be a pointer, and so may those of types whose visitor (NVM_VISIT) this program
+   * lacks.  0: if one can be reached, the call fails with NVM_E_TYPE_MISMATCH, which names ids and counts, and frees
+   * nothing; with 0 and 1 it also fails for types whose visitor is missing.  Texts of nvm_strdup() never hold
+   * pointers. */
   uint32_t untyped;
   uint32_t ways; /* 1: finds out by which ways garbage was reached (nvm_gc_type.way): 24 bytes of memory an object */
   /* 1: beside transactions of other threads; this thread has none open.  One thread marks.  Weak pointers keep objects,
    * `conservative` and `ways` are refused, `type` is called when all has been freed. */
   uint32_t beside;
-  /* Called now and then by the calling thread.  Neither function may call anything on the pool. */
+  /* Called now and then by the calling thread.  No function of these options may call anything on the pool. */
   void (*progress)(enum nvm_gc_phase phase, uint64_t done, uint64_t total, void *argument);
   /* Called for each type of garbage before anything is freed, the type with the most bytes first. */
   void (*type)(const nvm_gc_type *garbage, void *argument);
-  void *argument; /* of both */
+  void *argument; /* of all functions */
   /* With `beside`: the calling thread takes no more of a processor than this, and sleeps meanwhile; 0: all of it. */
   uint32_t processor_percent;
   uint32_t reserved0;
-  uint64_t reserved[3]; /* zero */
+  /* Called for each pointer that can be reached and leads to no object of the pool, in the order of the objects'
+   * addresses, before anything is freed; not with `beside` or `conservative`.  Weak pointers count.  Static ones
+   * (NVM_STATIC_PTR) only where they lead to nothing that the pool remembers of programs; guessed ones only into the
+   * pool, to where pools lie, or to where Linux has the memory of processes, and not into such programs.  It costs
+   * another look at each object that can be reached.  */
+  void (*pointer)(const nvm_gc_pointer *astray, void *argument);
+  uint64_t reserved[2]; /* zero */
 } nvm_gc_options;
 
 typedef struct nvm_gc_report {

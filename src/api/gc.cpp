@@ -13,6 +13,7 @@
 #include "api/object_stores.hpp"
 #include "api/pool_object.hpp"
 #include "object/garbage.hpp"
+#include "object/led_pointers.hpp"
 #include "object/listed_objects.hpp"
 #include "object/null_words.hpp"
 
@@ -101,7 +102,15 @@ class collection {
     auto plans = plans_to_follow(pool_);
     if (!plans) return plans.error();
     plans_ = std::move(*plans);
-    plans_.untyped_are_bytes(options_.untyped != 0 || untyped_are_bytes(pool_));
+    plans_.untyped_are_bytes(options_.untyped == 1 || (options_.untyped == 0 && untyped_are_bytes(pool_)));
+    if (options_.untyped == 2) plans_.guess_pointers();
+    if (options_.pointer == nullptr) return {};
+    const auto types = pool_->engine->types();
+    if (!types) return types.error();
+    if (types->statics().empty()) return {};
+    auto programs = object::static_table::read(types->statics());
+    if (!programs) return programs.error();
+    programs_ = std::move(*programs);
     return {};
   }
 
@@ -197,6 +206,7 @@ class collection {
       report_.weak_pointers = weak_.size();
     }
     tell_types(objects);
+    if (options_.pointer != nullptr) tell_pointers(objects);
     return {};
   }
   static void tell_marked(void* argument, std::uint64_t marked) {
@@ -294,6 +304,44 @@ class collection {
     std::reverse(steps.begin(), steps.end());
   }
 
+  // The pointers of marked objects that lead to no object.
+  template <class Objects>
+  void tell_pointers(Objects& objects) const {
+    const auto base = reinterpret_cast<std::uintptr_t>(pool_->base());
+    objects.each(0, objects.units(), [&](const found_object& o) {
+      if (!objects.marks().test(o.mark)) return;
+      const auto tell_one = [&](const object::led_pointer& led) {
+        if (led.where == object::leads_to::an_object || is_program(led)) return;
+        const bool inside = led.where == object::leads_to::no_object;
+        const bool beside = nvm_is_durable(reinterpret_cast<const void*>(led.value)) != 0;
+        if (led.word.guessed && !inside && !beside && !is_of_processes(led.value)) return;
+        const nvm_gc_pointer p{.object = pool_->base() + led.object.at,
+                               .type = led.object.type,
+                               .kind = static_cast<std::uint32_t>(led.word.kind),
+                               .at = led.word.at,
+                               .value = led.value,
+                               .place = static_cast<std::uint32_t>(inside   ? NVM_GC_NO_OBJECT
+                                                                   : beside ? NVM_GC_OTHER_POOL
+                                                                            : NVM_GC_ELSEWHERE),
+                               .guessed = led.word.guessed};
+        const platform::out_of_call theirs;
+        options_.pointer(&p, options_.argument);
+      };
+      object::each_led_pointer(objects, o, pool_->base(), base, pool_->file->geometry().address_bytes(), plans_,
+                               tell_one);
+    });
+  }
+  // Whether it leads into a program, as it may.
+  [[nodiscard]] bool is_program(const object::led_pointer& led) const noexcept {
+    if (led.word.kind != layout::field_kind::static_pointer && !led.word.guessed) return false;
+    const auto around = programs_.find_around(led.value);
+    return around.object || around.image;
+  }
+  // Whether Linux has programs, heaps, libraries or stacks there, as it places them by itself.
+  static bool is_of_processes(std::uint64_t address) noexcept {
+    return address >= 0x5500'0000'0000 && address < 0x8000'0000'0000;
+  }
+
   // ---- weak pointers to garbage, and the frees ----
 
   // All of them, before anything is freed: a crash in between leaves garbage, and no pointer to memory with another
@@ -382,6 +430,7 @@ class collection {
   const nvm_gc_options& options_;
   nvm_gc_report& report_;
   object::pointer_plans plans_;
+  object::static_table programs_;  // what static pointers may lead to; only for options_.pointer
   std::vector<found_object> garbage_;
   std::vector<std::uint64_t> weak_;  // places of weak pointers to garbage
   std::uint64_t commits_ = 0;
@@ -395,6 +444,9 @@ status admit(const nvm_pool* pool, const nvm_gc_options& options) noexcept {
   if (options.reserved0 != 0 ||
       std::any_of(std::begin(options.reserved), std::end(options.reserved), [](std::uint64_t r) { return r != 0; }))
     return fail(errc::invalid, "a reserved field of the options is not 0");
+  if (options.untyped > 2) return fail(errc::invalid, "untyped: found %u, expected at most 2", options.untyped);
+  if (options.pointer != nullptr && options.conservative != 0)
+    return fail(errc::invalid, "pointers are told by the types, which `conservative` does not look at");
   return {};
 }
 

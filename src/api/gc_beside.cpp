@@ -36,6 +36,10 @@ status admit(nvm_pool* pool, const nvm_gc_options& o) noexcept {
     return fail(errc::invalid, "processor_percent: found %u, expected at most 100", o.processor_percent);
   if (o.conservative != 0)
     return fail(errc::invalid, "%s: words that may be pointers are looked at where the pool is at rest", path);
+  if (o.untyped > 1)
+    return fail(errc::invalid, "%s: words of unknown types are looked at where the pool is at rest", path);
+  if (o.pointer != nullptr)
+    return fail(errc::invalid, "%s: pointers to no object are told where the pool is at rest", path);
   if (o.ways != 0) return fail(errc::invalid, "%s: ways to garbage are found where the pool is at rest", path);
   if (pool->references != nullptr)
     return fail(errc::invalid, "%s counts references: it is collected where it is at rest", path);

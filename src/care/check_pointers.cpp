@@ -3,10 +3,11 @@
 #include <algorithm>
 #include <cstdio>
 #include <new>
+#include <string>
 #include <vector>
 
 #include "object/field_name.hpp"
-#include "object/garbage.hpp"
+#include "object/led_pointers.hpp"
 #include "object/placed_objects.hpp"
 #include "space/cluster_image.hpp"
 #include "space/object_in_image.hpp"
@@ -67,29 +68,28 @@ class noting {
         note_{note} {}
 
   void look_at(const found_object& o) const {
-    const auto p = object::payload_of(bytes_, o.header, objects_.room_of(o));
-    const layout::type_record* const type = p ? types_.canonical(p->type) : nullptr;
-    if (type == nullptr) return;
-    object::each_value_of(bytes_, *p, plans_, object::leads_into_pool, [&](std::uint64_t v, std::uint64_t at) {
-      found_object target;
-      const std::uint64_t offset = v - base_;
-      const bool inside = offset < address_bytes_;
+    object::each_led_pointer(objects_, o, bytes_, base_, address_bytes_, plans_, [&](const object::led_pointer& led) {
+      const layout::type_record* const type = types_.canonical(led.object.type);
+      if (type == nullptr || !object::leads_into_pool(led.word.kind)) return;
+      const std::uint64_t offset = led.value - base_;
+      const bool inside = led.where != object::leads_to::out_of_pool;
+      const bool to_object = led.where == object::leads_to::an_object;
+      const std::uint64_t to = to_object && !stores_.none() ? stores_.number_at(offset) : 0;
+      if (to_object && (to == 0 || to == stores_.number_at(led.object.at))) return;
+      const std::string field = object::field_name_at(*type, led.word.at);
       char text[400];
-      if (inside && objects_.find(offset, target)) {
-        const std::uint64_t to = stores_.none() ? 0 : stores_.number_at(offset);
-        if (to == 0 || to == stores_.number_at(p->at)) return;
+      if (to_object) {
         std::snprintf(text, sizeof text,
                       "%.100s.%.100s of the object at offset %lu leads into store %lu, which it is not in: an "
                       "nvm_store_ref can do that",
-                      object::name_of(*type), object::field_name_at(*type, at).c_str(), p->at, to);
-        note_(p->at, text);
+                      object::name_of(*type), field.c_str(), led.object.at, to);
+        note_(led.object.at, text);
         return;
       }
       std::snprintf(text, sizeof text, "%.100s.%.100s of the object at offset %lu leads to %s 0x%lx%s",
-                    object::name_of(*type), object::field_name_at(*type, at).c_str(), p->at,
-                    inside ? "offset" : "address", inside ? offset : v,
-                    inside ? ", where no object is" : ", which is not in the pool");
-      note_(p->at, text);
+                    object::name_of(*type), field.c_str(), led.object.at, inside ? "offset" : "address",
+                    inside ? offset : led.value, inside ? ", where no object is" : ", which is not in the pool");
+      note_(led.object.at, text);
     });
   }
 

@@ -13,6 +13,7 @@ extern const command compact_command;
 extern const command dump_command;
 extern const command types_command;
 extern const command gc_command;
+extern const command pointers_command;
 extern const command kv_command;
 extern const command lf_command;
 extern const command regions_command;
@@ -29,10 +30,10 @@ extern const command version_command;
 namespace {
 
 constexpr const command* table[] = {
-    &create_command,     &info_command,   &check_command, &doctor_command,  &repair_command,     &relocate_command,
-    &compact_command,    &dump_command,   &types_command, &gc_command,      &kv_command,         &lf_command,
-    &regions_command,    &store_command,  &tier_command,  &bench_command,   &crash_test_command, &advise_command,
-    &completion_command, &manual_command, &help_command,  &version_command,
+    &create_command,  &info_command,       &check_command,  &doctor_command, &repair_command,   &relocate_command,
+    &compact_command, &dump_command,       &types_command,  &gc_command,     &pointers_command, &kv_command,
+    &lf_command,      &regions_command,    &store_command,  &tier_command,   &bench_command,    &crash_test_command,
+    &advise_command,  &completion_command, &manual_command, &help_command,   &version_command,
 };
 
 constexpr option common[] = {

@@ -14,7 +14,6 @@
 #include "cli/static_facts.hpp"
 #include "cli/units.hpp"
 #include "nvm/gc.h"
-#include "object/field_name.hpp"
 
 namespace nvm::cli {
 namespace gc_verb {
@@ -58,13 +57,6 @@ constexpr json_field fields[] = {
 constexpr std::string_view examples[] = {"holdfast gc --dry-run cache.nvm", "holdfast gc cache.nvm",
                                          "holdfast gc --json --dry-run cache.nvm | jq .garbage_bytes"};
 
-std::string field_at(const pool_type& type, std::uint64_t at) {
-  std::vector<object::named_field> fields;
-  fields.reserve(type.fields.size());
-  for (const pool_field& f : type.fields) fields.push_back({f.name, f.at.offset, f.at.bytes, f.at.count, f.at.inner});
-  return object::field_name_at(fields, type.facts.size, at);
-}
-
 struct collector {
   const pool_types& types;
   console& out;
@@ -83,9 +75,7 @@ struct collector {
       json step = {{"object", address}, {"type", types.name_of(s.type)}};
       words += fmt::format("{}{} {}", i == 0 ? "" : " -> ", types.name_of(s.type), address);
       if (i + 1 < t.steps) {
-        const pool_type* type = types.find(s.type);
-        const pool_type* meant = type == nullptr ? nullptr : types.find(type->facts.canonical_id);
-        const std::string field = meant == nullptr ? fmt::format("+{}", s.pointer) : field_at(*meant, s.pointer);
+        const std::string field = types.field_at(s.type, s.pointer);
         step["field"] = field;
         words += "." + field;
       }

@@ -9,6 +9,7 @@
 #include "cli/hex.hpp"
 #include "cli/units.hpp"
 #include "kv/kv_layout.hpp"
+#include "object/field_name.hpp"
 #include "object/type_map_layout.hpp"
 #include "store/names_layout.hpp"
 
@@ -231,6 +232,16 @@ std::set<std::uint32_t> pool_types::named(std::string_view name) const {
 std::string pool_types::name_of(std::uint32_t id) const {
   const std::string_view known = known_name(id);
   return known.empty() ? fmt::format("0x{:08x}", id) : std::string{known};
+}
+
+std::string pool_types::field_at(std::uint32_t id, std::uint64_t offset) const {
+  const pool_type* const type = find(id);
+  const pool_type* const meant = type == nullptr ? nullptr : find(type->facts.canonical_id);
+  if (meant == nullptr) return fmt::format("+{}", offset);
+  std::vector<object::named_field> fields;
+  fields.reserve(meant->fields.size());
+  for (const pool_field& f : meant->fields) fields.push_back({f.name, f.at.offset, f.at.bytes, f.at.count, f.at.inner});
+  return object::field_name_at(fields, meant->facts.size, offset);
 }
 
 std::string_view kind_name(std::uint32_t kind) noexcept {

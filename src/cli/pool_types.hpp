@@ -41,6 +41,8 @@ class pool_types {
   [[nodiscard]] std::set<std::uint32_t> named(std::string_view name) const;
   // "node", or the id in hexadecimal.
   [[nodiscard]] std::string name_of(std::uint32_t id) const;
+  // The field of objects of the type that has the byte at `offset`, "slots[2].first"; "+16": the type is unknown.
+  [[nodiscard]] std::string field_at(std::uint32_t id, std::uint64_t offset) const;
 
  private:
   std::map<std::uint32_t, pool_type> types_;

@@ -78,14 +78,14 @@ pointer_plan pointer_plan::of(const layout::type_record& r) {
   return plan;
 }
 
-pointer_plan pointer_plan::guesses() {
+pointer_plan pointer_plan::guesses(layout::field_kind kind) {
   pointer_plan plan;
   plan.size_ = pointer_bytes;
   plan.flexible_ = true;
   plan.guesses_ = true;
   part p;
   p.element_bytes = pointer_bytes;
-  p.kind = layout::field_kind::static_pointer;
+  p.kind = kind;
   plan.parts_.push_back(p);
   return plan;
 }

@@ -31,14 +31,16 @@ class pointer_plan {
  public:
   // The plan of a record that was read (type_map::read).  May throw std::bad_alloc.
   [[nodiscard]] static pointer_plan of(const layout::type_record& r);
-  // The plan of objects of unknown type: each of their words may be a static pointer.  May throw std::bad_alloc.
-  [[nodiscard]] static pointer_plan guesses();
+  // The plan of objects of unknown type: each of their words may be a pointer of that kind.  May throw std::bad_alloc.
+  [[nodiscard]] static pointer_plan guesses(layout::field_kind kind);
 
   // Whether objects of the type have no pointers: they are bytes.
   [[nodiscard]] bool none() const noexcept { return parts_.empty(); }
   // Whether each pointer word that the map tells is at a multiple of 8 bytes, so that one store replaces it: not in
   // packed types.
   [[nodiscard]] bool aligned() const noexcept;
+  // Whether the words are guessed: they may be anything.
+  [[nodiscard]] bool guesses() const noexcept { return guesses_; }
   // Whether the bytes of an object say which of its words are pointers.
   [[nodiscard]] bool asks_object() const noexcept { return asks_object_; }
   // Whether some object of the type may have a weak pointer.
@@ -211,11 +213,19 @@ class pointer_plans {
   // Objects of unknown type have no pointers.
   void untyped_are_bytes(bool yes) noexcept { untyped_are_bytes_ = yes; }
   // Objects of unknown type may have static pointers: for a static_mover.  May throw std::bad_alloc.
-  void guess_static_pointers() { guesses_ = pointer_plan::guesses(); }
+  void guess_static_pointers() { guesses_ = pointer_plan::guesses(layout::field_kind::static_pointer); }
+  // Objects of unknown type, and those whose visitor this program lacks, may have pointers in any aligned word.  May
+  // throw std::bad_alloc.
+  void guess_pointers() {
+    guesses_ = pointer_plan::guesses(layout::field_kind::pointer);
+    guesses_visited_ = true;
+  }
   // The plan of a type, if it tells all pointers; nullptr: no map describes the type, or it has parts whose visitor
   // this program lacks.
   [[nodiscard]] const pointer_plan* known(std::uint32_t type) const noexcept {
-    if (const pointer_plan* p = find(type); p != nullptr) return p->lacks_visitor_of() == 0 ? p : nullptr;
+    if (const pointer_plan* p = find(type); p != nullptr) {
+      return p->lacks_visitor_of() == 0 ? p : guesses_visited_ ? &guesses_ : nullptr;
+    }
     if (!guesses_.none() && !layout::is_without_pointers(type)) return &guesses_;
     return untyped_are_bytes_ || layout::is_without_pointers(type) ? &no_pointers_ : nullptr;
   }
@@ -229,6 +239,7 @@ class pointer_plans {
   std::vector<pointer_plan> plans_;
   pointer_plan no_pointers_, guesses_;
   bool untyped_are_bytes_ = false;
+  bool guesses_visited_ = false;
 };
 
 }  // namespace nvm::object

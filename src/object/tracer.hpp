@@ -172,7 +172,7 @@ class tracer {
       if (of_.settings_.conservative) return follow_all(g, *o);
       const known& k = known_of(o->type, o->bytes);
       if (k.words <= words_known) {
-        for (unsigned i = 0; i < k.strong; ++i) value(of_.word_at(o->at + k.at[i]));
+        for (unsigned i = 0; i < k.strong; ++i) value(of_.word_at(o->at + k.at[i]), k.guessed);
         for (unsigned i = k.strong; i < k.words; ++i) weak_value(of_.word_at(o->at + k.at[i]));
         return;
       }
@@ -181,12 +181,12 @@ class tracer {
         // A word on the border of two segments is the first one's.
         if (!leads_into_pool(w.kind) || (w.at < g.from && g.from != 0)) return;
         const std::uint64_t v = of_.word_at(o->at + w.at);
-        keeps(w.kind) ? value(v) : weak_value(v);
+        keeps(w.kind) ? value(v, w.guessed) : weak_value(v);
       });
     }
     void follow_all(const grey_object& g, const payload_place& o) {
       const std::uint64_t to = segment(g, o);
-      for (std::uint64_t at = g.from; at + 8 <= to; at += 8) value(of_.word_at(o.at + at));
+      for (std::uint64_t at = g.from; at + 8 <= to; at += 8) value(of_.word_at(o.at + at), true);
     }
     // Where to stop in a long object; the rest becomes work of its own.
     std::uint64_t segment(const grey_object& g, const payload_place& o) {
@@ -197,11 +197,12 @@ class tracer {
       return to;
     }
 
-    void value(std::uint64_t v) {
+    // A guessed value that leads out of the pool is no pointer.
+    void value(std::uint64_t v, bool guessed) {
       if (v == 0) return;
       const std::uint64_t offset = v - of_.base_;
       if (offset >= of_.address_bytes_) {
-        if (of_.settings_.conservative) return;
+        if (guessed) return;
         ++mine_.pointers;
         ++mine_.foreign;
         return;
@@ -240,6 +241,7 @@ class tracer {
       std::uint32_t type = 0;
       unsigned words = 0;   // more than words_known: the plan is to be asked
       unsigned strong = 0;  // of them, the first ones
+      bool guessed = false;
       std::array<std::uint32_t, words_known> at{};
     };
     const known& known_of(std::uint32_t type, std::uint64_t bytes) {
@@ -251,6 +253,7 @@ class tracer {
     known learn(std::uint32_t type, std::uint64_t bytes) const {
       known k{bytes, of_.plans_.known(type), type};
       if (k.plan == nullptr) return k;
+      k.guessed = k.plan->guesses();
       if (k.plan->asks_object()) {
         k.words = words_known + 1;
         return k;

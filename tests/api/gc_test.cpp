@@ -6,6 +6,7 @@
 #include <csignal>
 #include <string>
 #include <thread>
+#include <vector>
 
 #include "../sanitized.hpp"
 #include "gc_graph.hpp"
@@ -39,6 +40,17 @@ nvm_gc_options with(std::uint32_t nvm_gc_options::* field, std::uint32_t value =
 }
 const nvm_gc_options dry_run = with(&nvm_gc_options::dry_run);
 const nvm_gc_options untyped = with(&nvm_gc_options::untyped);
+
+// Pointers of a dry run that lead to no object.
+std::vector<nvm_gc_pointer> pointers_told(NVM_POOL* pool, std::uint32_t how_untyped) {
+  std::vector<nvm_gc_pointer> all;
+  nvm_gc_options o = dry_run;
+  o.untyped = how_untyped;
+  o.argument = &all;
+  o.pointer = [](const nvm_gc_pointer* p, void* to) { static_cast<std::vector<nvm_gc_pointer>*>(to)->push_back(*p); };
+  (void)collect(pool, o);
+  return all;
+}
 
 class gc : public testing::TestWithParam<pool_kind> {
  protected:
@@ -206,7 +218,7 @@ TEST_P(gc, refuses_while_a_transaction_is_open_and_what_is_not_described) {
     ASSERT_EQ(nvm_tx_abort(pool), 0);
   }}.join();
   nvm_gc_options unknown{};
-  unknown.reserved[2] = 1;
+  unknown.reserved[1] = 1;
   (void)refused(pool, NVM_E_INVALID, unknown);
 
   ASSERT_EQ(nvm_tx_begin(pool), 0);
@@ -264,6 +276,59 @@ TEST_P(gc, values_that_lead_nowhere_are_counted_and_keep_nothing) {
   EXPECT_EQ(r.stray_pointers, 2U);
   EXPECT_EQ(r.foreign_pointers, 3U);
   EXPECT_EQ(r.garbage_objects, 0U);
+  const std::vector<nvm_gc_pointer> told = pointers_told(pool, 0);
+  ASSERT_EQ(told.size(), 5U);
+  constexpr nvm_gc_place places[] = {NVM_GC_NO_OBJECT, NVM_GC_ELSEWHERE, NVM_GC_NO_OBJECT, NVM_GC_ELSEWHERE,
+                                     NVM_GC_OTHER_POOL};
+  for (std::size_t i = 0; i < told.size(); ++i) {
+    EXPECT_EQ(told[i].object, root);
+    EXPECT_EQ(told[i].type, gc_node_id);
+    EXPECT_EQ(told[i].at, 16 + 8 * i);
+    EXPECT_EQ(told[i].value, reinterpret_cast<std::uintptr_t>((&root->left)[i]));
+    EXPECT_EQ(told[i].place, static_cast<std::uint32_t>(places[i])) << i;
+    EXPECT_EQ(told[i].guessed, 0U);
+  }
+  ASSERT_EQ(nvm_pool_close(pool), 0) << nvm_errormsg();
+}
+
+TEST_P(gc, words_of_unknown_types_are_guessed_where_that_is_asked_for) {
+  NVM_POOL* pool = place_.create();
+  ASSERT_NE(pool, nullptr);
+  gc_graph g{pool};
+  gc_node* kept = g.make();
+  (void)g.make();
+  ASSERT_EQ(nvm_tx_begin(pool), 0);
+  auto** odd = static_cast<void**>(nvm_calloc(pool, 77, 6, 8));
+  ASSERT_NE(odd, nullptr);
+  odd[0] = kept;
+  odd[1] = reinterpret_cast<void*>(0x1234);  // a number
+  odd[2] = reinterpret_cast<void*>(0x7F00'0000'1000);
+  odd[3] = reinterpret_cast<void*>(NVM_WINDOW_BASE + (std::uint64_t{1} << (NVM_WINDOW_BITS - 1)));
+  odd[4] = &odd[5];
+  ASSERT_EQ(nvm_tx_commit(pool), 0) << nvm_errormsg();
+  ASSERT_EQ(nvm_pool_set_root(pool, odd), 0);
+  const std::vector<nvm_gc_pointer> told = pointers_told(pool, 2);
+  ASSERT_EQ(told.size(), 2U);
+  EXPECT_EQ(told[0].at, 16U);
+  EXPECT_EQ(told[0].place, static_cast<std::uint32_t>(NVM_GC_ELSEWHERE));
+  EXPECT_EQ(told[1].at, 24U);
+  EXPECT_EQ(told[1].place, static_cast<std::uint32_t>(NVM_GC_OTHER_POOL));
+  EXPECT_EQ(told[0].guessed + told[1].guessed, 2U);
+  EXPECT_TRUE(pointers_told(pool, 1).empty());
+  const nvm_gc_report r = collect(pool, with(&nvm_gc_options::untyped, 2));
+  EXPECT_EQ(r.reachable_objects, 2U);
+  EXPECT_EQ(r.freed_objects, 1U);
+  EXPECT_EQ(r.foreign_pointers, 0U) << "a guess that leads out of the pool is none";
+  (void)refused(pool, NVM_E_INVALID, with(&nvm_gc_options::untyped, 3));
+  nvm_gc_options o = with(&nvm_gc_options::beside);
+  o.untyped = 2;
+  (void)refused(pool, NVM_E_INVALID, o);
+  o = with(&nvm_gc_options::beside);
+  o.pointer = [](const nvm_gc_pointer*, void*) {};
+  (void)refused(pool, NVM_E_INVALID, o);
+  o.beside = 0;
+  o.conservative = 1;
+  (void)refused(pool, NVM_E_INVALID, o);
   ASSERT_EQ(nvm_pool_close(pool), 0) << nvm_errormsg();
 }
 

@@ -13,7 +13,7 @@ class Copies(PoolTest):
     """Made of a pool in use, and of one whose owner died."""
 
     def assert_is_refused(self, path):
-        for command in (("check",), ("kv", "stores"), ("dump",), ("repair",)):
+        for command in (("check",), ("kv", "stores"), ("dump",), ("pointers",), ("repair",)):
             self.assert_fails((*command, path), UNAVAILABLE, "NVM_E_COPY", "a copy of a pool that was in use")
         self.assertEqual(self.answer("info", path)["condition"], "copy")
 

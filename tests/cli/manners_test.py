@@ -17,8 +17,8 @@ from cli_testing import GOOD, INTERNAL, MEDIA, NEGATIVE, UNAVAILABLE, USAGE, Lay
 
 PROFILE = pathlib.Path(__file__).parent / "example.profile"
 STORE_LOG = pathlib.Path(__file__).parent.parent / "crash_test/pmemcheck/ring_missing_flush.log"
-COMMANDS = ["create", "info", "check", "doctor", "repair", "relocate", "compact", "dump", "types", "gc", "kv", "lf", "regions", "store",
-            "tier", "bench", "crash-test", "advise", "completion", "manual", "help", "version"]
+COMMANDS = ["create", "info", "check", "doctor", "repair", "relocate", "compact", "dump", "types", "gc", "pointers", "kv", "lf",
+            "regions", "store", "tier", "bench", "crash-test", "advise", "completion", "manual", "help", "version"]
 
 
 def described(command):
@@ -216,6 +216,13 @@ class Json(PoolTest):
         path.write_bytes(data)
         return path
 
+    def pointers_lines(self, medium, other):
+        """Of a pool that leads into another one."""
+        path = self.path(medium, "astray.nvm")
+        maker = pathlib.Path(cli_testing.MAKER).with_name("cli_garbage_maker")
+        subprocess.run([maker, path, medium, "astray", self.answer("info", other)["base"]], check=True, timeout=60)
+        return [("pointers", path, "--among", other.parent)]
+
     def test_has_exactly_the_documented_fields(self):
         for medium in MEDIA:
             path, _ = self.used_pool(medium)
@@ -238,6 +245,7 @@ class Json(PoolTest):
                              ("dump", with_set, "--hex", 1)],
                     "types": [("types", path)],
                     "gc": [("gc", path, "--dry-run", "--untyped")],
+                    "pointers": self.pointers_lines(medium, path),
                     "kv": self.kv_lines(medium),
                     "lf": lf,
                     "regions": regions,
@@ -397,7 +405,7 @@ class Shells(unittest.TestCase):
                 offered = self.complete("holdfast", command, f"--{option['name']}", "")
                 if option["choices"]:
                     self.assertEqual(offered, option["choices"])
-                elif option["value"] in ("FILE", "LOG"):
+                elif option["value"] in ("DIRECTORY", "FILE", "LOG"):
                     self.assertEqual(sorted(offered), sorted(os.listdir()))
                 elif option["value"]:
                     self.assertEqual(offered, [])

@@ -144,6 +144,7 @@ class Create(PoolTest):
             self.assertEqual(run("kv", "put", link, "key", "value").returncode, GOOD)
             for command in ("info", "check", "dump", "types", "repair"):
                 self.assertEqual(run(command, link).returncode, GOOD, command)
+            self.assertEqual(run("pointers", "--untyped", link).returncode, GOOD)
             self.assertEqual(run("repair", "--in-place", link).returncode, GOOD)
             self.assertTrue(link.is_symlink())
             self.assertEqual(run("kv", "get", path, "key").stdout, "value\n")
