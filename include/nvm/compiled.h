@@ -26,7 +26,8 @@ struct nvm_site {
 /* ---- the run-time, linked into the program (libnvm_rt.a) --------------------------------------------------------- */
 
 /* Calls of a checked build (-fnvm-check).  A finding is printed with its place and ends the process; with
- * NVM_CHECK=report in the environment each place is reported once, and the program goes on. */
+ * NVM_CHECK=report in the environment each place is reported once, and the program goes on.  What the file that
+ * NVM_CHECK_SUPPRESSIONS names says of it is no finding (docs/compiler.md). */
 void __nvm_log_at(const void *p, size_t n, const struct nvm_site *site);
 void __nvm_log_masked_at(const void *p, size_t n, uint64_t mask, const struct nvm_site *site);
 void __nvm_log_scattered_at(const void *const *lanes, size_t n, uint64_t mask, const struct nvm_site *site);
@@ -111,6 +112,17 @@ enum nvm_cover {
 NVM_API int __nvm_tx_covers(const void *p, size_t n);
 /* Transactions of this thread that have ended, in all pools. */
 NVM_API uint64_t __nvm_tx_ended(void);
+/* A transaction of some thread, to ask later whether it is still open. */
+struct nvm_turn {
+  uint64_t number; /* odd */
+  uint32_t pool;   /* tells pools apart that were open at one address */
+  uint32_t lane;
+};
+/* 1: this thread has a transaction open in the pool around p, and `turn` is that one.  O(1). */
+NVM_API int __nvm_tx_turn(const void *p, struct nvm_turn *turn);
+/* Whether a transaction is still open, also another thread's, in the pool around p; this thread has one open there.  A
+ * transaction is over before its hooks run and before its end returns.  O(1). */
+NVM_API int __nvm_tx_goes_on(const void *p, const struct nvm_turn *turn);
 /* The live object that holds p, committed or of this thread's transaction: its start and size; 0 if there is none. */
 NVM_API size_t __nvm_object_around(const void *p, const void **start);
 /* Whether p is of this program or one of its libraries, and objects without a type may hold it (nvm/static.h). */

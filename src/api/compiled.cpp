@@ -120,6 +120,19 @@ int __nvm_tx_covers(const void* p, size_t n) {
 
 uint64_t __nvm_tx_ended(void) { return api::thread_transactions::mine().ended(); }
 
+int __nvm_tx_turn(const void* p, nvm_turn* turn) {
+  const api::entry* e = api::thread_transactions::mine().around(p);
+  if (e == nullptr) return 0;
+  const unsigned lane = e->transaction->lane();
+  *turn = {e->pool->engine->turns_of(lane), e->pool->number, lane};
+  return 1;
+}
+
+int __nvm_tx_goes_on(const void* p, const nvm_turn* turn) {
+  const api::entry* e = api::thread_transactions::mine().around(p);
+  return e != nullptr && e->pool->number == turn->pool && e->pool->engine->turns_of(turn->lane) == turn->number ? 1 : 0;
+}
+
 size_t __nvm_object_around(const void* p, const void** start) {
   NVM_POOL* pool = nvm_pool_of(p);
   const nvm::platform::in_call here;

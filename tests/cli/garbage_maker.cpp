@@ -3,9 +3,9 @@
 // The root is a node that leads to another.  A table leads to two nodes in one object, whose second leads to a node;
 // nothing leads to the table.  An object of unknown type is garbage, too; with a third argument it hangs from the root;
 // unless it is `stores`: then store "robot" has a root that leads to a node, and three more nodes, and store "empty"
-// nothing.  `astray`: the root is another table, whose slots lead to a node that is freed, out of the pool to the address
-// that a fourth argument says in hexadecimal, and to this program's stack; `astray-untyped`: the last one to an object
-// of unknown type with the same words, that of a node, and a number.
+// nothing.  `astray`: the root is another table, whose slots lead to a node that is freed, out of the pool to the
+// address that a fourth argument says in hexadecimal, and to this program's stack; `astray-untyped`: the last one to an
+// object of unknown type with the same words, that of a node, and a number.
 #include <string_view>
 
 #include "nvm/store.h"

@@ -1,56 +1,16 @@
 // The run-time of checked builds (-fnvm-check): its reports name the place in the sources.
-#include <atomic>
-#include <cstdarg>
 #include <cstdint>
-#include <cstdio>
 #include <cstdlib>
 #include <cstring>
 
 #include "nvm/compiled.h"
 #include "nvm/store.h"
+#include "reports.hpp"
+#include "shared_bytes.hpp"
 
 namespace {
 
-// C programs link this, hence nothing of the C++ library.
-bool only_reports() {
-  static constinit std::atomic<int> answer{-1};
-  int known = answer.load(std::memory_order_relaxed);
-  if (known < 0) {
-    const char* said = std::getenv("NVM_CHECK");
-    known = said != nullptr && std::strcmp(said, "report") == 0 ? 1 : 0;
-    answer.store(known, std::memory_order_relaxed);
-  }
-  return known == 1;
-}
-
-// False if this place has been reported already; with a full table, many places are reported once more.
-bool found_at(const nvm_site* site) {
-  if (!only_reports()) return true;
-  constexpr std::size_t places = 4096;
-  static constinit std::atomic<const nvm_site*> reported[places] = {};
-  for (std::size_t k = reinterpret_cast<std::uintptr_t>(site) / sizeof *site, tries = 0; tries < 64; ++k, ++tries) {
-    const nvm_site* known = nullptr;
-    if (reported[k % places].compare_exchange_strong(known, site, std::memory_order_relaxed)) return true;
-    if (known == site) return false;
-  }
-  return true;
-}
-
-[[gnu::format(printf, 2, 3)]] void found(const nvm_site* site, const char* format, ...) {
-  if (!found_at(site)) return;
-  char text[512];
-  va_list arguments;
-  va_start(arguments, format);
-  std::vsnprintf(text, sizeof text, format, arguments);
-  va_end(arguments);
-  if (site->line != 0) {
-    std::fprintf(stderr, "%s:%u:%u: holdfast: %s (in %s)\n", site->file, site->line, site->column, text,
-                 site->function);
-  } else {
-    std::fprintf(stderr, "%s: holdfast: %s (in %s; compile with -g for the line)\n", site->file, text, site->function);
-  }
-  if (!only_reports()) std::abort();
-}
+using namespace nvm::checked;
 
 struct watched {
   watched* next;  // of those of one variable
@@ -93,7 +53,8 @@ void compare(const watched& w, const char* function, const nvm_site* site) {
     while (end < w.bytes && w.at[end] != old[end]) ++end;
     const int cover = __nvm_tx_covers(w.at + k, end - k);
     if (cover == NVM_COVER_MISSING || cover == NVM_COVER_NO_TRANSACTION) {
-      return found(site, "%s changed %zu bytes of a durable object, at %p, %s; describe it in an unsafe file", function,
+      return found(kind::unlogged, site,
+                   "%s changed %zu bytes of a durable object, at %p, %s; describe it in an unsafe file", function,
                    end - k, static_cast<const void*>(w.at + k),
                    cover == NVM_COVER_MISSING ? "which nobody logged" : "outside a transaction");
     }
@@ -111,8 +72,9 @@ __attribute__((visibility("default"))) void __nvm_log_at(const void* p, size_t n
     case NVM_COVER_NO_POOL:  // the program's own memory, where pools could lie
       return;
     case NVM_COVER_NO_TRANSACTION:
-      return found(site, "store of %zu bytes to durable memory at %p outside a transaction", n, p);
+      return found(kind::outside, site, "store of %zu bytes to durable memory at %p outside a transaction", n, p);
     default:
+      note_announced(p, n, site);
       return __nvm_log(p, n);
   }
 }
@@ -142,9 +104,10 @@ __attribute__((visibility("default"))) void __nvm_log_object_at(const void* p, c
 __attribute__((visibility("default"))) void __nvm_expect_logged(const void* p, size_t n, const nvm_site* site) {
   switch (__nvm_tx_covers(p, n)) {
     case NVM_COVER_MISSING:
-      return found(site, "store of %zu bytes to durable memory at %p that the compiler took for logged", n, p);
+      return found(kind::unlogged, site, "store of %zu bytes to durable memory at %p that the compiler took for logged",
+                   n, p);
     case NVM_COVER_NO_TRANSACTION:
-      return found(site, "store of %zu bytes to durable memory at %p outside a transaction", n, p);
+      return found(kind::outside, site, "store of %zu bytes to durable memory at %p outside a transaction", n, p);
     default:
       return;
   }
@@ -152,7 +115,7 @@ __attribute__((visibility("default"))) void __nvm_expect_logged(const void* p, s
 
 __attribute__((visibility("default"))) void __nvm_expect_volatile(const void* p, const nvm_site* site) {
   if (nvm_pool_of(p) == nullptr) return;
-  found(site, "store to durable memory at %p that the compiler took for volatile", p);
+  found(kind::unlogged, site, "store to durable memory at %p that the compiler took for volatile", p);
 }
 
 __attribute__((visibility("default"))) void __nvm_check_pointer(const void* where, const void* value,
@@ -162,15 +125,16 @@ __attribute__((visibility("default"))) void __nvm_check_pointer(const void* wher
   if (pool == nullptr) return;  // the store itself is reported
   if (!nvm_is_durable(value)) {
     if (__nvm_leads_into_program(value) != 0) return;
-    return found(site, "a durable object at %p receives a pointer to volatile memory, %p", where, value);
+    return found(kind::pointer, site, "a durable object at %p receives a pointer to volatile memory, %p", where, value);
   }
   if (nvm_pool_of(value) != pool) {
-    return found(site, "a durable object at %p receives a pointer to another pool, or to none, %p", where, value);
+    return found(kind::pointer, site, "a durable object at %p receives a pointer to another pool, or to none, %p",
+                 where, value);
   }
   // While the other store is not attached, the pointer leads nowhere.
   const nvm_store* const into = nvm_store_of(value);
   if (into != nullptr && nvm_store_of(where) != into) {
-    return found(site,
+    return found(kind::pointer, site,
                  "a durable object at %p receives a pointer into store \"%s\", which it is not in, %p: an "
                  "nvm_store_ref can do that",
                  where, nvm_store_name(into), value);
@@ -200,14 +164,16 @@ __attribute__((visibility("default"))) void __nvm_watched(void* before, const ch
 
 __attribute__((visibility("default"))) void __nvm_refused(const void* p, const char* function, const nvm_site* site) {
   if (nvm_pool_of(p) == nullptr) return;
-  found(site, "%s gets durable memory, %p, and nobody can say what it writes there: not logged", function, p);
+  found(kind::unknown, site, "%s gets durable memory, %p, and nobody can say what it writes there: not logged",
+        function, p);
 }
 
 __attribute__((visibility("default"))) void __nvm_lock_found(const void* p, const char* function,
                                                              const nvm_site* site) {
   if (nvm_pool_of(p) == nullptr) return;
-  found(site, "%s gets a lock in durable memory, %p, which is not logged: after a crash it may be held for ever",
-        function, p);
+  found(kind::lock, site,
+        "%s gets a lock in durable memory, %p, which is not logged: after a crash it may be held for ever", function,
+        p);
 }
 
 }  // extern "C"
