@@ -130,7 +130,9 @@ void object_stores::end(NVM_POOL* pool, bool exiting) noexcept {
 
 // Protects the pages of all stores by the page map alone: neighbours by one call, and no store is looked at.
 void object_stores::protect_all() noexcept {
-  if (guard_ == nullptr || !pool_->file->has_feature(layout::feature_stores)) return;
+  if (!pool_->file->has_feature(layout::feature_stores)) return;
+  side_->pages_are_closing();
+  if (guard_ == nullptr) return;
   const geometry g = shape();
   std::uint64_t from = 0, to = 0;  // pages
   const auto close = [&] {
@@ -159,6 +161,7 @@ void object_stores::unprotect() noexcept {
 }
 // A store that is damaged stays accessible as far as it cannot be followed.
 void object_stores::protect(std::uint64_t page, page_access to) noexcept {
+  if (to == page_access::none) side_->pages_are_closing();
   if (keeper_.guard == nullptr) return;
   (void)side_->ranges(page, [&](std::uint64_t offset, std::uint64_t bytes) { guard_->close_to(offset, bytes, to); });
 }

@@ -10,6 +10,7 @@
 // A store that is not attached may be protected against every access (store_keeper).
 #pragma once
 
+#include <atomic>
 #include <cstdint>
 #include <functional>
 #include <vector>
@@ -157,6 +158,13 @@ class store_side {
   [[nodiscard]] virtual status each_object(std::uint64_t page, const object_visitor& visit) noexcept = 0;
   // Gives empty extents, clusters and the free pages at the ends of clusters back to the pool.  True if there were any.
   [[nodiscard]] virtual bool trim(open_store& s) noexcept = 0;
+
+  // For layers whose own links must lead into no store.
+  // Offset of the cluster, of a store that is attached or not, whose pages hold `offset`; 0: none does.
+  [[nodiscard]] virtual std::uint64_t cluster_holding(std::uint64_t offset) noexcept = 0;
+  // How often pages of stores were made inaccessible, or are about to be; and the call before that.
+  [[nodiscard]] virtual const std::atomic<std::uint32_t>& closed_so_far() const noexcept = 0;
+  virtual void pages_are_closing() noexcept = 0;
 
   // Sets the keeper, until nullptr; no store is attached.
   virtual void keep_with(store_keeper* keeper) noexcept = 0;

@@ -282,6 +282,9 @@ class pool_stores final : public store_side {
     return s ? damaged : s;
   }
   bool trim(open_store& s) noexcept override { return on_.stores.trim(s); }
+  std::uint64_t cluster_holding(std::uint64_t offset) noexcept override { return on_.stores.cluster_holding(offset); }
+  const std::atomic<std::uint32_t>& closed_so_far() const noexcept override { return on_.stores.closed_so_far(); }
+  void pages_are_closing() noexcept override { on_.stores.pages_are_closing(); }
   void keep_with(store_keeper* keeper) noexcept override { keeper_ = keeper; }
 
  private:

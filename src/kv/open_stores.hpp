@@ -52,6 +52,14 @@ struct stores final : api::store_contents {
     bytes.bytes_max.store(g.size_bytes(), std::memory_order_relaxed);
     bytes.bytes_max_now = [](NVM_POOL* of) { return of->file->geometry().size_bytes(); };
     bytes.pool = p;
+    // An engine without stores has no such links.
+    if (const auto side = p->engine->stores(); side) {
+      bytes.outside.begin((*side)->closed_so_far(),
+                          [](void* about, std::uint64_t offset) noexcept {
+                            return static_cast<engines::store_side*>(about)->cluster_holding(offset) != 0;
+                          },
+                          *side, g.page_shift);
+    }
   }
   // In an object store, attached until shut().
   stores(nvm_store& in, engines::store_side& side);

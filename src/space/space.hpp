@@ -333,6 +333,9 @@ class space final : public space_types, public structure_pages, public store_pag
   [[nodiscard]] status make_whole(std::uint64_t offset) noexcept override;
   [[nodiscard]] open_store* attached_at(std::uint64_t offset) noexcept override;
   [[nodiscard]] std::uint64_t cluster_holding(std::uint64_t offset) const noexcept override;
+  [[nodiscard]] const std::atomic<std::uint32_t>& closed_so_far() const noexcept override { return stores_closed_; }
+  // release: pairs with links_into_stores.
+  void pages_are_closing() noexcept override { stores_closed_.fetch_add(1, std::memory_order_release); }
   void settle_everything() noexcept override;
 
   // ---- knowing ----
@@ -609,7 +612,8 @@ class space final : public space_types, public structure_pages, public store_pag
   std::mutex growing_;
   std::atomic<lsn_t> freed_by_{0};
   std::atomic<std::uint64_t> runs_freed_{0};  // newest generation that freed a run; where replays store contents
-  std::mutex handing_;                        // one store at a time is attached or detached
+  std::atomic<std::uint32_t> stores_closed_{0};
+  std::mutex handing_;          // one store at a time is attached or detached
   bool maps_doubtful_ = false;  // a process that was killed may have left words of clusters' maps in caches only
 };
 

@@ -2,6 +2,7 @@
 // (space_stores.hpp).  A store is named by the offset of its page.
 #pragma once
 
+#include <atomic>
 #include <cstdint>
 
 #include "base/base.hpp"
@@ -24,6 +25,10 @@ class store_pages {
   [[nodiscard]] virtual open_store* attached_at(std::uint64_t offset) noexcept = 0;
   // Offset of the cluster, of a store that is attached or not, whose pages hold `offset`; 0: none does.
   [[nodiscard]] virtual std::uint64_t cluster_holding(std::uint64_t offset) const noexcept = 0;
+  // How often pages of stores were made inaccessible, or are about to be.
+  [[nodiscard]] virtual const std::atomic<std::uint32_t>& closed_so_far() const noexcept = 0;
+  // Called before that, when the page map has them as a store's.
+  virtual void pages_are_closing() noexcept = 0;
   // Everything that transactions have committed so far is home: none of it can be replayed.
   virtual void settle_everything() noexcept = 0;
 

@@ -409,14 +409,15 @@ std::string findings_in(const std::string& path) {
   return all;
 }
 
-// Places of the payloads of key-value stores in pages of an attached store, of one type or, 0, of all.
-std::vector<std::uint64_t> places_in(nvm_store* home, std::uint32_t type) {
+// Places of the payloads of key-value stores in pages of an attached store, or of the pool's own, of one
+// type or, 0, of all.
+std::vector<std::uint64_t> places_in(NVM_POOL* pool, nvm_store* home, std::uint32_t type) {
   struct list {
     nvm_store* home;
     std::uint32_t type;
     char* base;
     std::vector<std::uint64_t> places{};
-  } all{home, type, reinterpret_cast<char*>(nvm_store_pool(home)->base())};
+  } all{home, type, reinterpret_cast<char*>(pool->base())};
   const auto add = [](void* at, std::uint32_t of, std::size_t, void* raw) {
     auto& to = *static_cast<list*>(raw);
     const bool wanted = to.type == 0 ? of >= layout::kv_type_header && of <= layout::kv_type_separator : of == to.type;
@@ -424,17 +425,17 @@ std::vector<std::uint64_t> places_in(nvm_store* home, std::uint32_t type) {
       to.places.push_back(static_cast<std::uint64_t>(static_cast<char*>(at) - to.base));
     return 0;
   };
-  EXPECT_EQ(nvm_pool_each(nvm_store_pool(home), add, &all), 0) << nvm_errormsg();
+  EXPECT_EQ(nvm_pool_each(pool, add, &all), 0) << nvm_errormsg();
   return all.places;
 }
 
 // Every word of the store's nodes that leads to the record at `from` leads to `to`; how many.
-unsigned redirect(nvm_store* home, std::uint64_t from, std::uint64_t to) {
+unsigned redirect(NVM_POOL* pool, nvm_store* home, std::uint64_t from, std::uint64_t to) {
   unsigned changed = 0;
-  char* const base = reinterpret_cast<char*>(nvm_store_pool(home)->base());
-  for (const std::uint64_t place : places_in(home, 0)) {
+  char* const base = reinterpret_cast<char*>(pool->base());
+  for (const std::uint64_t place : places_in(pool, home, 0)) {
     auto* const words = reinterpret_cast<std::uint64_t*>(base + place);
-    for (std::size_t i = 0; i < nvm_size_of(nvm_store_pool(home), words) / 8; ++i) {
+    for (std::size_t i = 0; i < nvm_size_of(pool, words) / 8; ++i) {
       const std::uint64_t word = words[i];
       if (word == from) words[i] = to;
       if (layout::place_of(word) == from && layout::more_of(word) != 0)
@@ -455,11 +456,11 @@ TEST_P(in_store, follows_no_link_out_of_its_home) {
     fill(*one, 40);
   }
   // The last ones are no records of directories.
-  const std::uint64_t here = places_in(s, layout::kv_type_record).back();
-  const std::uint64_t there = places_in(other, layout::kv_type_record).back();
+  const std::uint64_t here = places_in(pool_->handle(), s, layout::kv_type_record).back();
+  const std::uint64_t there = places_in(pool_->handle(), other, layout::kv_type_record).back();
   detach(other);
   auto one = opened(s, "one", NVM_KV_OPEN_ONLY);
-  ASSERT_GT(redirect(s, here, there), 0U);
+  ASSERT_GT(redirect(pool_->handle(), s, here, there), 0U);
   unsigned refused = 0;
   for (std::uint64_t i = 0; i < 40; ++i) {
     const std::string k = number_key(i);
@@ -473,6 +474,53 @@ TEST_P(in_store, follows_no_link_out_of_its_home) {
   detach(s);
   pool_.reset();
   EXPECT_NE(findings_in(place_.path()).find("key-value store \"one\" of store 1"), std::string::npos)
+      << findings_in(place_.path());
+  ASSERT_EQ(::unlink(place_.path().c_str()), 0);
+  pool_ = std::make_unique<pool>(place_.create());
+}
+
+// The same for a link of the pool's own.
+TEST_P(in_store, leads_no_link_of_the_pool_into_a_store) {
+  if (place_.ssd()) GTEST_SKIP() << "the image is not the file";
+  nvm_store* const other = attached("other");
+  {
+    auto one = opened(other, "one");
+    fill(*one, 40);
+  }
+  const std::uint64_t there = places_in(pool_->handle(), other, layout::kv_type_record).back();
+  kv of_pool = open_store(*pool_, "one", GetParam().index);
+  fill(of_pool, 40);
+  std::uint64_t here = 0;  // of an entry, and not of the directory
+  for (const std::uint64_t at : places_in(pool_->handle(), nullptr, layout::kv_type_record)) {
+    const auto* const record = reinterpret_cast<const char*>(pool_->handle()->base() + at);
+    if (std::string_view{record, 40}.find(number_key(20)) != std::string_view::npos) here = at;
+  }
+  ASSERT_NE(here, 0U);
+  ASSERT_GT(redirect(pool_->handle(), nullptr, here, there), 0U);
+  detach(other);
+  for (const bool opened_again : {false, true}) {
+    unsigned refused = 0;
+    for (std::uint64_t i = 0; i < 40; ++i) {
+      const std::string k = number_key(i);
+      if (nvm_kv_get(of_pool.handle(), k.data(), k.size(), nullptr, 0, nullptr) >= 0) continue;
+      EXPECT_EQ(nvm_errno(), NVM_E_CORRUPT) << nvm_errormsg();
+      ++refused;
+    }
+    EXPECT_GT(refused, 0U);
+    EXPECT_FALSE(of_pool.statistics());
+    if (opened_again) break;
+    reopen();
+    of_pool = open_store(*pool_, "one", NVM_KV_DETECT);
+  }
+  // Attached, it is as little the pool's.
+  nvm_store* const again = attached("other", 0);
+  EXPECT_FALSE(of_pool.statistics());
+  detach(again);
+  {
+    const kv closed = std::move(of_pool);
+  }
+  pool_.reset();
+  EXPECT_NE(findings_in(place_.path()).find("key-value store \"one\": "), std::string::npos)
       << findings_in(place_.path());
   ASSERT_EQ(::unlink(place_.path().c_str()), 0);
   pool_ = std::make_unique<pool>(place_.create());
@@ -530,7 +578,7 @@ TEST_P(in_store, is_checked_salvaged_and_mended_where_it_lies) {
     fill(*two, 10);
   }
   const std::uint64_t directory = info("home").key_values;
-  const auto headers = places_in(s, layout::kv_type_header);
+  const auto headers = places_in(pool_->handle(), s, layout::kv_type_header);
   ASSERT_EQ(headers.size(), 3U);
   detach(s);
   pool_.reset();
