@@ -33,10 +33,10 @@ def program():
     return "".join(parts)
 
 
-def symbols(program):
-    """What it calls of libraries, by the name that the linker sees."""
-    listed = subprocess.run(["nm", "-u", program], text=True, capture_output=True, check=True).stdout
-    names = {line.split()[-1].split("@")[0] for line in listed.splitlines()}
+def symbols(unlinked):
+    """What it calls of libraries, by the name that the linker sees; calls of the run-time are linked to it later."""
+    listed = subprocess.run(["nm", "-u", unlinked], text=True, capture_output=True, check=True).stdout
+    names = {line.split()[-1] for line in listed.splitlines()}
     return {n for n in names if not n.startswith(("nvm_", "__nvm_"))}
 
 
@@ -58,12 +58,14 @@ def main():
     builds = chosen or BUILDS
     failed, called = False, set()
     with tempfile.TemporaryDirectory() as work, tempfile.TemporaryDirectory(dir="/dev/shm") as pools:
-        source, made = os.path.join(work, "calls.c"), os.path.join(work, "calls")
+        source, unlinked, made = (os.path.join(work, name) for name in ("calls.c", "calls.o", "calls"))
         with open(source, "w", encoding="utf-8") as out:
             out.write(program())
         for build in builds:
-            subprocess.run([compiler, *build.split(","), "-w", "-I", HERE, source, "-o", made, "-lm", "-lresolv"], check=True)
-            called |= symbols(made)
+            flags = [*build.split(","), "-w"]
+            subprocess.run([compiler, *flags, "-I", HERE, "-c", source, "-o", unlinked], check=True)
+            subprocess.run([compiler, *flags, unlinked, "-o", made, "-lm", "-lresolv"], check=True)
+            called |= symbols(unlinked)
             pool = os.path.join(pools, "pool")
             found = subprocess.run([made, pool], text=True, capture_output=True, check=False,
                                    env={**os.environ, "NVM_CHECK": "report"})
