@@ -1,4 +1,4 @@
-// The superblock of a pool's file, read beside whoever has the pool open.
+// Reads the superblock of a pool's file, which another process may have open.
 #pragma once
 
 #include "base/base.hpp"

@@ -14,6 +14,7 @@
 #include <thread>
 #include <vector>
 
+#include "../sanitized.hpp"
 #include "../scratch_folder.hpp"
 #include "nvm/kv.h"
 #include "nvm/lockfree.h"
@@ -388,7 +389,7 @@ TEST_P(trim, may_be_done_while_threads_work) {
   EXPECT_EQ(nvm_pool_check(path.c_str(), nullptr, nullptr, nullptr), 0) << nvm_errormsg();
 }
 
-// Whoever looks at the file while it grows and is cut sees a length and a superblock of two moments.
+// The length of the file and its superblock are read at two moments, and growth or a cut may come between.
 TEST_P(trim, may_be_done_while_others_look_at_the_file) {
   create();
   std::atomic<bool> over{false};
@@ -396,9 +397,16 @@ TEST_P(trim, may_be_done_while_others_look_at_the_file) {
     nvm_pool_info info;
     while (!over) EXPECT_EQ(nvm_pool_inspect(path.c_str(), &info), 0) << nvm_errormsg();
   }};
-  for (unsigned i = 0; i < 60; ++i) {
-    EXPECT_TRUE(push(5 * mib, 1)) << nvm_errormsg();
-    EXPECT_EQ(drop(1), 1U);
+  for (unsigned i = 0; i < (sanitized ? 10 : 60); ++i) {
+    // Its bytes are not written: the pool grows for it all the same.
+    EXPECT_TRUE(run([](nvm_stm* tx) {
+      void* const made = nvm_stm_alloc(tx, 7, 5 * mib);
+      return made != nullptr && nvm_stm_set_root(tx, made) == 0;
+    })) << nvm_errormsg();
+    EXPECT_TRUE(run([](nvm_stm* tx) {
+      void* const made = nvm_stm_get_root(tx);
+      return nvm_stm_set_root(tx, nullptr) == 0 && nvm_stm_free(tx, made) == 0;
+    })) << nvm_errormsg();
     EXPECT_EQ(nvm_pool_trim(pool, nullptr, nullptr), 0) << nvm_errormsg();
   }
   over = true;
