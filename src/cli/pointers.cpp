@@ -4,7 +4,6 @@
 #include <chrono>
 #include <exception>
 #include <filesystem>
-#include <memory>
 #include <optional>
 #include <string>
 #include <system_error>
@@ -17,6 +16,7 @@
 #include "cli/static_facts.hpp"
 #include "cli/units.hpp"
 #include "nvm/gc.h"
+#include "nvm/nvm.hpp"
 
 namespace nvm::cli {
 namespace pointers_verb {
@@ -175,12 +175,11 @@ exit_code run(const arguments& given, console& out) {
   nvm_pool_options how{};
   how.read_only = 1;
   how.types = NVM_TYPES_IGNORE;
-  const auto close = [](NVM_POOL* p) { (void)nvm_pool_close(p); };
-  std::unique_ptr<NVM_POOL, decltype(close)> pool{nvm_pool_open_with(path.c_str(), &how), close};
-  if (!pool) return out.fail_library(path);
-  const auto types = pool_types::of(pool.get());
+  const auto at = pool::open(path.c_str(), how);
+  if (!at) return out.fail_library(path);
+  const auto types = pool_types::of(at->handle());
   if (!types) return out.fail_library(path);
-  const auto statics = statics_of(pool.get());
+  const auto statics = statics_of(at->handle());
   if (!statics) return out.fail_library(path);
   nvm_gc_report r{};
   failure why_not;
@@ -197,7 +196,7 @@ exit_code run(const arguments& given, console& out) {
     o.progress = advance;
     o.pointer = add_pointer;
     o.argument = &into;
-    looked = nvm_gc(pool.get(), &o, &r);
+    looked = nvm_gc(at->handle(), &o, &r);
     if (into.thrown) std::rethrow_exception(into.thrown);
     if (looked != 0) why_not = library_failure(path);
     findings = std::move(into.findings);
