@@ -191,8 +191,9 @@ void beside_collection::mark_roots() {
   for (const std::uint64_t at : root_words_) {
     if (const std::uint64_t root = load_word(base_, at) & checked_mask; root != 0) reach(root);
   }
+  // A store may have gone since, and its page have another use: reach() takes any number.
   for (const std::uint64_t at : objects_.store_roots()) {
-    if (const std::uint64_t root = load_word(base_, at) & checked_mask; root != 0) reach(root);
+    if (const std::uint64_t root = read_in_use(base_ + at) & checked_mask; root != 0) reach(root);
   }
   host_.each_held([this](std::uint64_t payload) {
     ++sums_.held_objects;

@@ -88,7 +88,7 @@ std::optional<std::uint64_t> surveyed_objects::look_at_cluster_again(std::uint64
 
 status surveyed_objects::enter_cluster(std::uint64_t page, std::uint64_t pages, std::uint64_t word) {
   cluster c;
-  if (const damage d = cluster_fault(base_, g_, page, pages, c); d.what != nullptr) {
+  if (const damage d = cluster_fault(base_, g_, page, pages, c, load_shared); d.what != nullptr) {
     return fail(errc::corrupt, "page %lu: %s, at offset %lu: found %lx", page, d.what, d.offset, d.found);
   }
   if (c.first) store_roots_.push_back(cluster_word_at(g_, page, offsetof(layout::cluster_header, root)));

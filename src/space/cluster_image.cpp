@@ -13,37 +13,37 @@ constexpr damage nothing_wrong{0, nullptr, 0, 0};
 
 // What is wrong with a checked word of the header at `page`; no text: nothing.
 damage word_fault(const std::byte* base, const geometry& g, std::uint64_t page, std::size_t at, const char* what,
-                  std::uint64_t& content) noexcept {
+                  std::uint64_t& content, word_reader read = load_word) noexcept {
   const std::uint64_t offset = cluster_word_at(g, page, at);
-  const std::uint64_t word = load_word(base, offset);
+  const std::uint64_t word = read(base, offset);
   content = word & checked_mask;
   if (word_holds(word, word_seed(offset))) return nothing_wrong;
   return {offset, what, word, seal_word(content, word_seed(offset))};
 }
-damage zeros_fault(const std::byte* base, const geometry& g, std::uint64_t page, std::size_t from,
-                   std::size_t to) noexcept {
+damage zeros_fault(const std::byte* base, const geometry& g, std::uint64_t page, std::size_t from, std::size_t to,
+                   word_reader read = load_word) noexcept {
   for (std::size_t at = from; at < to; at += 8) {
-    const std::uint64_t word = load_word(base, cluster_word_at(g, page, at));
+    const std::uint64_t word = read(base, cluster_word_at(g, page, at));
     if (word != 0) return {cluster_word_at(g, page, at), "reserved word of a cluster is not zero", word, 0};
   }
   return nothing_wrong;
 }
 // What is wrong with an offset in a header that leads to a cluster or is 0; no text: nothing.
 damage link_fault(const std::byte* base, const geometry& g, std::uint64_t page, std::size_t at, const char* what,
-                  std::uint64_t& to) noexcept {
-  if (damage d = word_fault(base, g, page, at, what, to); d.what != nullptr) return d;
+                  std::uint64_t& to, word_reader read = load_word) noexcept {
+  if (damage d = word_fault(base, g, page, at, what, to, read); d.what != nullptr) return d;
   if (to == 0 || (g.in_data(to, g.page_bytes()) && (to - g.data_offset) % g.page_bytes() == 0)) return nothing_wrong;
   return {cluster_word_at(g, page, at), "cluster's list leads to no page of the pool", to, 0};
 }
 
 }  // namespace
 
-damage cluster_fault(const std::byte* base, const geometry& g, std::uint64_t page, std::uint64_t pages,
-                     cluster& out) noexcept {
+damage cluster_fault(const std::byte* base, const geometry& g, std::uint64_t page, std::uint64_t pages, cluster& out,
+                     word_reader read) noexcept {
   out = {.page = page, .pages = pages};
   std::uint64_t identity = 0;
-  damage d =
-      word_fault(base, g, page, offsetof(cluster_header, identity), "cluster is not identified as such", identity);
+  damage d = word_fault(base, g, page, offsetof(cluster_header, identity), "cluster is not identified as such",
+                        identity, read);
   if (d.what != nullptr) return d;
   out.first = (identity & layout::cluster_is_first) != 0;
   out.header_pages = identity >> layout::cluster_header_pages_shift & layout::cluster_header_pages_max;
@@ -55,25 +55,26 @@ damage cluster_fault(const std::byte* base, const geometry& g, std::uint64_t pag
     return {at, "cluster has more pages of header than pages", out.header_pages, pages};
   }
   std::uint64_t number = 0;
-  d = word_fault(base, g, page, offsetof(cluster_header, number), "number of a cluster's store fails its check",
-                 number);
+  d = word_fault(base, g, page, offsetof(cluster_header, number), "number of a cluster's store fails its check", number,
+                 read);
   if (d.what != nullptr) return d;
   if (number == 0 || number >> 32 != 0) {
     return {cluster_word_at(g, page, offsetof(cluster_header, number)), "cluster is of a store without a number",
             number, 1};
   }
   out.number = static_cast<std::uint32_t>(number);
-  d = word_fault(base, g, page, offsetof(cluster_header, room), "room of a cluster's map fails its check", out.room);
+  d = word_fault(base, g, page, offsetof(cluster_header, room), "room of a cluster's map fails its check", out.room,
+                 read);
   if (d.what != nullptr) return d;
   if (out.room < pages || out.room > layout::cluster_room_max(out.header_pages, g.page_shift)) {
     return {cluster_word_at(g, page, offsetof(cluster_header, room)), "cluster's map has no room for its pages",
             out.room, pages};
   }
-  d = link_fault(base, g, page, offsetof(cluster_header, next), "link of a cluster fails its check", out.next);
+  d = link_fault(base, g, page, offsetof(cluster_header, next), "link of a cluster fails its check", out.next, read);
   if (d.what != nullptr) return d;
   // The rest of a store page is the store's.
   return zeros_fault(base, g, page, offsetof(cluster_header, reserved0),
-                     out.first ? offsetof(cluster_header, head) : sizeof(cluster_header));
+                     out.first ? offsetof(cluster_header, head) : sizeof(cluster_header), read);
 }
 
 damage store_page_fault(const std::byte* base, const geometry& g, const cluster& c) noexcept {

@@ -37,8 +37,10 @@ struct cluster {
 
 // What is wrong with the header of the cluster at `page`, which has `pages` pages by the page map; no text: nothing.
 // Its pages lie in the pool.
+// `read` reads its words; a thread that looks beside transactions has a reader of its own.
+using word_reader = std::uint64_t (*)(const std::byte* base, std::uint64_t offset) noexcept;
 [[nodiscard]] damage cluster_fault(const std::byte* base, const geometry& g, std::uint64_t page, std::uint64_t pages,
-                                   cluster& out) noexcept;
+                                   cluster& out, word_reader read = load_word) noexcept;
 // What is wrong with the words of a store page; no text: nothing.
 [[nodiscard]] damage store_page_fault(const std::byte* base, const geometry& g, const cluster& c) noexcept;
 

@@ -143,6 +143,20 @@ class collected_stores : public testing::TestWithParam<collected_kind> {
     EXPECT_EQ(nvm_stores_get_collections(pool_, &s), 0) << nvm_errormsg();
     return s;
   }
+  // All that the pool has.
+  [[nodiscard]] std::uint64_t links() {
+    std::uint64_t n = 0;
+    EXPECT_EQ(nvm_pool_each(
+                  pool_,
+                  [](void*, std::uint32_t type, std::size_t, void* to) {
+                    *static_cast<std::uint64_t*>(to) += type == link_id ? 1 : 0;
+                    return 0;
+                  },
+                  &n),
+              0)
+        << nvm_errormsg();
+    return n;
+  }
   [[nodiscard]] bool exists(const void* p) { return nvm_type_of(pool_, p) == link_id; }
   // Short transactions that allocate and roll back, each of which goes on with a local collection, until f().
   template <class F>
