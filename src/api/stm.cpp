@@ -14,6 +14,7 @@
 #include "api/stm_pieces.hpp"
 #include "api/stm_runs.hpp"
 #include "base/inlining.hpp"
+#include "engine/store_side.hpp"
 #include "platform/platform.hpp"
 #include "stm/stm.hpp"
 
@@ -388,6 +389,11 @@ std::uint64_t barrier_side::data_end() const noexcept { return pool_.file->geome
 stm::durable_side::two_words barrier_side::words_of(anchor_word which) const noexcept {
   const geometry& g = pool_.file->geometry();
   return {object_word_at(g, 0, which), object_word_at(g, 1, which)};
+}
+bool barrier_side::can_read(std::uint64_t place) const noexcept {
+  if (!pool_.file->has_feature(layout::feature_stores)) return true;
+  const auto side = pool_.engine->stores();
+  return !side || (*side)->cluster_holding(place) == 0 || (*side)->holder(place) != nullptr;
 }
 bool barrier_side::takes_announced_stores() const noexcept {
   // The image of a pool on ssd is private to this process, so that it may be ahead of the log.

@@ -617,7 +617,9 @@ verdict transaction::free(void* p) {
   if (verdict a = engine(e); a != verdict::done) return doom(failure_);
   auto room = e->room_of(payload);
   if (!room && room.error() == errc::bad_pointer && side_->in_data(payload, 1)) {
-    if (const std::uint64_t plain = tx::engines_payload(side_->base(), side_->data_begin(), payload); plain != 0) {
+    const std::uint64_t plain = tx::engines_payload(side_->base(), side_->data_begin(), payload,
+                                                    [&](std::uint64_t place) { return side_->can_read(place); });
+    if (plain != 0) {
       payload = plain;
       room = e->room_of(payload);
     }

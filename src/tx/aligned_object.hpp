@@ -47,17 +47,21 @@ template <class Admit>
 }
 
 // The payload by which engines know the aligned object at `payload`, from its signpost; 0: there is no such object.
-// `first`: objects of the pool begin here.
-[[nodiscard]] inline std::uint64_t engines_payload(const std::byte* base, std::uint64_t first,
-                                                   std::uint64_t payload) noexcept {
+// `first`: objects of the pool begin here.  can_read(place) tells whether the page of a place may be accessed, as those
+// of object stores that are not attached may not.
+template <class CanRead>
+[[nodiscard]] inline std::uint64_t engines_payload(const std::byte* base, std::uint64_t first, std::uint64_t payload,
+                                                   CanRead&& can_read) noexcept {
   constexpr std::uint64_t header_bytes = sizeof(layout::object_header);
   if (payload % (2 * layout::natural_alignment) != 0 || payload < first + 2 * header_bytes) return 0;
+  if (!can_read(payload - header_bytes)) return 0;
   const auto word_at = [&](std::uint64_t at) {
     return isolation::load_shared(reinterpret_cast<const std::uint64_t*>(base + at));
   };
   const std::uint64_t gap = layout::gap_of(word_at(payload - header_bytes), payload - header_bytes);
   if (gap == 0 || gap > payload - first) return 0;
   const std::uint64_t at = payload - gap;
+  if (!can_read(at)) return 0;
   const std::uint64_t second = word_at(at + 8);
   const layout::object_header h{word_at(at), static_cast<std::uint32_t>(second),
                                 static_cast<std::uint32_t>(second >> 32)};

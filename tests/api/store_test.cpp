@@ -24,6 +24,7 @@
 #include "../random_seed.hpp"
 #include "../sanitized.hpp"
 #include "../scratch_folder.hpp"
+#include "nvm/stm.h"
 
 namespace nvm::tests {
 namespace {
@@ -612,6 +613,25 @@ TEST_P(protected_stores, wait_for_transactions_that_may_still_write) {
 }
 
 // ---- threads --------------------------------------------------------------------------------------------------------
+
+// Each place at which an object could be, aligned ones too, by which calls look at words before it.
+TEST_P(stores, have_no_object_at_any_address_while_they_are_detached) {
+  nvm_store* const s = attached("s", NVM_STORE_CREATE);
+  fill(s, 100);
+  char* const page =
+      static_cast<char*>(nvm_store_get_root(s)) - reinterpret_cast<std::uintptr_t>(nvm_store_get_root(s)) % 4096;
+  ASSERT_EQ(nvm_store_detach(s), 0) << nvm_errormsg();
+  for (char* at = page; at < page + 4096; at += 16) {
+    EXPECT_EQ(nvm_size_of(pool_, at), 0U);
+    EXPECT_EQ(nvm_errno(), NVM_E_BAD_POINTER) << nvm_errormsg();
+    ASSERT_EQ(nvm_tx_begin(pool_), 0);
+    EXPECT_EQ(nvm_free(pool_, at), -1);
+    EXPECT_EQ(nvm_errno(), NVM_E_BAD_POINTER) << nvm_errormsg();
+    nvm_tx_abort(pool_);
+    EXPECT_NE(nvm_stm_run(pool_, [](nvm_stm* tx, void* p) { return nvm_stm_free(tx, p); }, at), 0);
+    EXPECT_EQ(nvm_errno(), NVM_E_BAD_POINTER) << nvm_errormsg();
+  }
+}
 
 TEST_P(stores, are_made_filled_and_deleted_by_four_threads) {
   std::mutex lock;
