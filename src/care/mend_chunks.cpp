@@ -157,12 +157,15 @@ class root_mender {
       if (run.offset == place) continue;
       for (std::uint64_t at = run.offset; run.offset + run.bytes - at >= r.chunk_bytes; at += r.chunk_bytes) {
         const std::uint64_t use = content(base_, at + offsetof(on_media::chunk_header, use));
-        on_media::block_header h;
-        const logheap::block_place first{at, sizeof(on_media::chunk_header), on_media::generation_of(use), r.key};
-        if (logheap::inspect_block(base_, first, r.chunk_bytes, h) == logheap::block_fault::none) return true;
+        if (begins_with_block(at, on_media::generation_of(use), r)) return true;
       }
     }
     return false;
+  }
+  [[nodiscard]] bool begins_with_block(std::uint64_t chunk, std::uint64_t generation, const on_media::root& r) const {
+    on_media::block_header h;
+    const logheap::block_place first{chunk, sizeof(on_media::chunk_header), generation, r.key};
+    return logheap::inspect_block(base_, first, r.chunk_bytes, h) == logheap::block_fault::none;
   }
 
   // Words that change.  `first_chunk` comes with the list.
@@ -196,18 +199,22 @@ class root_mender {
   void mend_session(std::uint64_t place) const {
     constexpr std::uint64_t unused = 1 << 10;
     const std::uint64_t word = place + offsetof(on_media::root, session);
-    const std::uint64_t chunk_bytes = root_line(base_, place).chunk_bytes;
+    const on_media::root line = root_line(base_, place);
+    const std::uint64_t chunk_bytes = line.chunk_bytes;
+    const bool is_told = holds(base_, word) && content(base_, word) <= on_media::session_after_last;
     std::uint64_t newest = 0;
     for (const run_of_log& r : runs_) {
       if (r.offset == place || chunk_bytes == 0) continue;
       for (std::uint64_t at = r.offset; r.offset + r.bytes - at >= chunk_bytes; at += chunk_bytes) {
-        const std::uint64_t use = content(base_, at + offsetof(on_media::chunk_header, use));
-        newest = std::max(newest, on_media::generation_of(use) >> on_media::uses_bits);
+        const std::uint64_t generation =
+            on_media::generation_of(content(base_, at + offsetof(on_media::chunk_header, use)));
+        const std::uint64_t session = generation >> on_media::uses_bits;
+        // A use that only looks like one (one of 256 does) does not make the word of the root wrong: a block says so.
+        if (session > newest && (!is_told || begins_with_block(at, generation, line))) newest = session;
       }
     }
-    const std::uint64_t found = content(base_, word);
-    if (holds(base_, word) && found >= newest && found <= on_media::version_max) return;
-    set_word(base_, word, newest + unused);
+    if (is_told && content(base_, word) >= newest) return;
+    set_word(base_, word, std::min(newest + unused, on_media::session_after_last));
     m_.note(mending::mended, word, "root of the log: the number of its session is a new one");
   }
 
@@ -221,8 +228,8 @@ class root_mender {
 // Chunks with the saved mapping.
 struct saved_chunks {
   bool is_whole = false;
-  std::set<std::uint64_t> chain;  // that hold it
-  std::set<std::uint64_t> used;   // of which it tells
+  std::map<std::uint64_t, std::uint64_t> chain;  // that hold it
+  std::set<std::uint64_t> used;                  // of which it tells
 };
 
 class chunk_mender {
@@ -388,7 +395,8 @@ class chunk_mender {
     const std::uint64_t word = content(base_, use(at));
     const auto what = on_media::use_of(word);
     const auto& saved = what_was_saved();
-    if (saved.chain.contains(at)) return what != on_media::chunk_use::saved || !is_proved_by(at, word);
+    if (saved.is_whole && saved.chain.contains(at))
+      return what != on_media::chunk_use::saved || !is_proved_by(at, word);
     if (saved.is_whole && what == on_media::chunk_use::saved) return true;
     if (saved.is_whole && what == on_media::chunk_use::free) return saved.used.contains(at);
     if (what == on_media::chunk_use::free || is_proved_by(at, word)) return false;
@@ -398,12 +406,13 @@ class chunk_mender {
     return proves(plausible_blocks(at), at, on_media::generation_of(use_word));
   }
   void mend_use(std::uint64_t at) {
-    const std::uint64_t generation = generation_of(at);
     const auto& saved = what_was_saved();
+    const auto in_chain = saved.chain.find(at);
+    const std::uint64_t generation = in_chain != saved.chain.end() ? in_chain->second : generation_of(at);
     on_media::chunk_use what = on_media::chunk_use::mixed;
     mending how = mending::mended;
     std::uint64_t chosen = generation;
-    if (saved.chain.contains(at)) {
+    if (in_chain != saved.chain.end()) {
       what = on_media::chunk_use::saved;
     } else if (saved.is_whole) {
       if (!saved.used.contains(at)) what = on_media::chunk_use::free;
@@ -470,9 +479,11 @@ class chunk_mender {
   // The generation by which a block in the chunk holds, first that of its use; 0: none does.
   [[nodiscard]] std::uint64_t generation_of(std::uint64_t at) {
     if (const auto known = generations_.find(at); known != generations_.end()) return known->second;
-    std::uint64_t& found = generations_[at];
-    const auto blocks = plausible_blocks(at);
+    return generations_[at] = generation_that_proves(at, plausible_blocks(at));
+  }
+  [[nodiscard]] std::uint64_t generation_that_proves(std::uint64_t at, const std::vector<std::uint64_t>& blocks) const {
     if (blocks.empty()) return 0;
+    std::uint64_t found = 0;
     const auto proved = [&](std::uint64_t generation) {
       if (!proves(blocks, at, generation)) return false;
       found = generation;
@@ -507,25 +518,48 @@ class chunk_mender {
     if (saved_) return *saved_;
     saved_.emplace();
     std::uint64_t at = m_.closed ? content(base_, root_ + offsetof(on_media::root, saved)) : 0;
-    while (is_chunk(at) && saved_->chain.insert(at).second) {
+    std::uint64_t version = 0;
+    while (is_chunk(at) && !saved_->chain.contains(at)) {
       on_media::block_header h;
-      const logheap::block_place place{at, sizeof(on_media::chunk_header), generation_of(at), key_};
-      if (logheap::inspect_block(base_, place, chunk_bytes_, h) != logheap::block_fault::none) break;
-      for (unsigned i = 0; i < logheap::count_of(h); ++i) {
-        on_media::saved_record r;
-        const std::uint64_t from = sizeof h + i * sizeof r;
-        if (from + sizeof r > h.bytes) break;
-        std::memcpy(&r, base_ + place.offset() + from, sizeof r);
-        const bool is_of_chunk = r.home_and_kind >> 56 == std::uint64_t(on_media::saved_kind::chunk);
-        if (is_of_chunk) saved_->used.insert(r.home_and_kind & checked_mask);
-      }
+      // Blocks of an earlier use may follow the one of saved records.
+      const std::uint64_t generation = generation_that_proves(at, {sizeof(on_media::chunk_header)});
+      if (!read_saved(at, generation, h, saved_->used) || (version != 0 && h.version != version)) break;
+      saved_->chain[at] = generation;
+      version = h.version;
       at = logheap::peer_of(h);
-      if (at == 0) {
-        saved_->is_whole = true;
-        break;
-      }
+      if (at == 0) saved_->is_whole = agrees_with_uses(*saved_);
     }
     return *saved_;
+  }
+  // Reads the block of saved records of a chunk, as a heap does that is opened; false: it is none.
+  [[nodiscard]] bool read_saved(std::uint64_t at, std::uint64_t generation, on_media::block_header& h,
+                                std::set<std::uint64_t>& used) const {
+    const logheap::block_place place{at, sizeof(on_media::chunk_header), generation, key_};
+    if (logheap::inspect_block(base_, place, chunk_bytes_, h) != logheap::block_fault::none) return false;
+    const std::uint64_t count = logheap::count_of(h);
+    if (h.bytes != sizeof h + count * sizeof(on_media::saved_record)) return false;
+    for (std::uint64_t i = 0; i < count; ++i) {
+      on_media::saved_record r;
+      std::memcpy(&r, base_ + place.offset() + sizeof h + i * sizeof r, sizeof r);
+      const std::uint64_t kind = r.home_and_kind >> 56;
+      if (kind > std::uint64_t(on_media::saved_kind::chunk)) return false;
+      if (kind != std::uint64_t(on_media::saved_kind::chunk)) continue;
+      if (!is_chunk(r.home_and_kind & checked_mask)) return false;
+      used.insert(r.home_and_kind & checked_mask);
+    }
+    return true;
+  }
+  // One of 256 words from elsewhere holds as the place of what was saved, and entries may look like saved records.  A
+  // saved mapping names each chunk that is in use, and none of its own.
+  [[nodiscard]] bool agrees_with_uses(const saved_chunks& saved) const {
+    return std::ranges::all_of(chunks_, [&](std::uint64_t at) {
+      const std::uint64_t word = content(base_, use(at));
+      const auto what = on_media::use_of(word);
+      const bool is_in_use = use_holds(at) && what != on_media::chunk_use::free && what != on_media::chunk_use::saved &&
+                             is_proved_by(at, word);
+      if (saved.chain.contains(at)) return !saved.used.contains(at) && (!is_in_use || !saved.used.empty());
+      return !is_in_use || saved.used.contains(at);
+    });
   }
 
   const chunk_mending& m_;
