@@ -24,7 +24,7 @@ class barrier_side final : public stm::durable_side {
   status wait(lsn_t lsn) noexcept override;
   status wait_for_seen(lsn_t lsn) noexcept override;
   [[nodiscard]] status admit_alignment() noexcept override;
-  // Pages of object stores that are not attached may be protected.
+
   [[nodiscard]] bool can_read(std::uint64_t place) const noexcept override;
 
   [[nodiscard]] nvm_pool& pool() const noexcept { return pool_; }

@@ -2,6 +2,7 @@
 #include "api/late_frees.hpp"
 
 #include "api/misuse.hpp"
+#include "api/object_stores.hpp"
 #include "api/pool_object.hpp"
 
 namespace nvm::api {
@@ -13,8 +14,15 @@ constexpr std::size_t late_frees_per_commit = 1024;
 // Frees what other threads have left, as far as it may be freed, in this thread's transaction, whose commit comes next.
 status free_these(const entry& e, std::vector<late_frees::object>& objects) noexcept {
   if (status s = e.transaction->begin(); !s) return s;
+  const auto may = [&](const late_frees::object& o) { return attachment_at(e.pool, o.payload) == o.attachment; };
   for (const late_frees::object& o : objects) {
-    const status s = let_go_at(e.pool, *e.transaction, o.payload);
+    if (!may(o)) continue;
+    status s = let_go_at(e.pool, *e.transaction, o.payload);
+    if (!may(o)) {
+      if (!s && s.error() == errc::bad_pointer) continue;
+      // It was detached, and perhaps attached again: whose object was freed is not known.
+      s = fail(errc::busy, "the store of an object was detached while the object was freed");
+    }
     if (s) continue;
     if (s.error() == errc::bad_pointer) {
       report(s.error());

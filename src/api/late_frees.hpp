@@ -4,6 +4,9 @@
 // Which transaction that is, if any, cannot be known; so an object waits until each transaction has ended that was open
 // when it was left, except the one that commits now and frees it (`turns`, engine::turns_of()).
 //
+// An object of an object store is freed in the attachment of the store in which it was left.  After a detach it is the
+// store's collector's: freed before, its place may be another object's.
+//
 // Crashes.  Nothing of this is durable: objects that wait stay allocated.
 //
 // Threads: any; a mutex.  `any()` is asked by each commit, and is a load.
@@ -28,7 +31,8 @@ class late_frees {
   };
   struct object {
     std::uint64_t payload = 0;
-    std::vector<turn> open;  // transactions at that moment
+    std::uint64_t attachment = 0;  // of its object store; 0: it is in none
+    std::vector<turn> open;        // transactions at that moment
   };
 
   // relaxed: a commit may miss an object that is left at the same moment; the next commit finds it.
@@ -37,8 +41,8 @@ class late_frees {
   [[nodiscard]] std::size_t waiting() const noexcept { return count_.load(std::memory_order_relaxed); }
 
   // May throw std::bad_alloc; then nothing is left.
-  void leave(const engines::engine& e, std::uint64_t payload) {
-    object o{payload, {}};
+  void leave(const engines::engine& e, std::uint64_t payload, std::uint64_t attachment) {
+    object o{payload, attachment, {}};
     for (unsigned lane = 0; lane < e.lanes(); ++lane) {
       const std::uint64_t turns = e.turns_of(lane);
       if ((turns & 1) != 0) o.open.push_back({lane, turns});

@@ -77,10 +77,11 @@ NVM_POOL* pool_around(const void* memory) noexcept {
 status free_later(NVM_POOL* pool, void* memory) noexcept try {
   if (status s = pool->file->usable(); !s) return s;
   if (pool->file->read_only()) return fail(errc::read_only, "%s is open read-only", pool->file->path());
-  if (nvm_size_of(pool, memory) == 0) return static_cast<errc>(nvm_errno());
   const auto payload = static_cast<std::uint64_t>(static_cast<std::byte*>(memory) - pool->base());
+  const std::uint64_t attachment = attachment_at(pool, payload);
+  if (nvm_size_of(pool, memory) == 0) return static_cast<errc>(nvm_errno());
   tell_dropped(pool, payload);
-  pool->late.leave(*pool->engine, payload);
+  pool->late.leave(*pool->engine, payload, attachment);
   if (pool->late.waiting() > late_frees_waiting_max) free_some_late(pool);
   return {};
 } catch (const std::bad_alloc&) {

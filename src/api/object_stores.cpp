@@ -195,6 +195,11 @@ open_store* store_holding(NVM_POOL* pool, std::uint64_t offset) noexcept {
   return pool->object_stores == nullptr ? nullptr : pool->object_stores->open_holder(offset);
 }
 
+std::uint64_t attachment_at(NVM_POOL* pool, std::uint64_t offset) noexcept {
+  const std::lock_guard guard{pool->object_stores_lock};
+  return pool->object_stores == nullptr ? 0 : pool->object_stores->attachment_at(offset);
+}
+
 result<std::uint64_t> key_values_of(const nvm_store& s) noexcept {
   const auto all = object_stores::of(s.pool);
   return all ? (*all)->key_values_of(s) : result<std::uint64_t>{all.error()};

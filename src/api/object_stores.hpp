@@ -145,6 +145,10 @@ class object_stores {
 
   // The handle of the attached store that holds the place; nullptr: none does.
   [[nodiscard]] nvm_store* holder(std::uint64_t offset);
+  [[nodiscard]] std::uint64_t attachment_at(std::uint64_t offset) noexcept {
+    const open_store* const of = open_holder(offset);
+    return of == nullptr ? 0 : side_->attachment_of(*of);
+  }
   [[nodiscard]] open_store* open_holder(std::uint64_t offset) noexcept {
     return side_ == nullptr ? nullptr : side_->holder(offset);
   }
@@ -296,6 +300,8 @@ class object_stores {
 
 // The attached store that has this place; nullptr: none.
 [[nodiscard]] open_store* store_holding(NVM_POOL* pool, std::uint64_t offset) noexcept;
+// Its attachment (store_side::attachment_of()); 0: none holds it.
+[[nodiscard]] std::uint64_t attachment_at(NVM_POOL* pool, std::uint64_t offset) noexcept;
 
 // The directory of a store's own key-value stores, 0: none; and a call that makes another one, an object of the store,
 // which fill(payload) writes in the same transaction.  This thread has no transaction open.

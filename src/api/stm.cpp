@@ -393,7 +393,7 @@ stm::durable_side::two_words barrier_side::words_of(anchor_word which) const noe
 bool barrier_side::can_read(std::uint64_t place) const noexcept {
   if (!pool_.file->has_feature(layout::feature_stores)) return true;
   const auto side = pool_.engine->stores();
-  return !side || (*side)->cluster_holding(place) == 0 || (*side)->holder(place) != nullptr;
+  return !side || (*side)->cluster_holding(place) == 0;
 }
 bool barrier_side::takes_announced_stores() const noexcept {
   // The image of a pool on ssd is private to this process, so that it may be ahead of the log.

@@ -188,6 +188,7 @@ class pool_stores final : public store_side {
   }
   std::uint64_t page_of(const open_store& s) const noexcept override { return sizes().page_offset(s.page()); }
   bool is_read_only(const open_store& s) const noexcept override { return s.read_only(); }
+  std::uint64_t attachment_of(const open_store& s) const noexcept override { return s.attachment(); }
   open_store* holder(std::uint64_t offset) noexcept override { return on_.stores.attached_at(offset); }
   bool has(open_store& s, std::uint64_t offset, std::uint64_t bytes) noexcept override {
     const geometry g = sizes();

@@ -92,6 +92,7 @@ std::optional<std::uint64_t> cluster_pages::head_of(std::uint64_t page) const no
 
 status open_store::begin(const std::byte* base, const geometry& g, const std::vector<cluster>& clusters,
                          bool read_only) noexcept try {
+  times_.fetch_add(1, std::memory_order_relaxed);
   number_ = clusters.front().number;
   page_ = clusters.front().page;
   read_only_ = read_only;

@@ -66,6 +66,12 @@ class open_store {
   [[nodiscard]] std::uint64_t page() const noexcept { return page_; }  // of the pool
   [[nodiscard]] bool read_only() const noexcept { return read_only_; }
 
+  // What tells this attachment from all others of the pool in this process, of any store; not 0.
+  // relaxed: who has found the store by its pages sees what was there before them.
+  [[nodiscard]] std::uint64_t attachment() const noexcept {
+    return std::uint64_t{place_} << 40 | times_.load(std::memory_order_relaxed);
+  }
+
   // Reads the maps of its clusters, before any other thread uses it.  errc::corrupt, no_memory.
   [[nodiscard]] status begin(const std::byte* base, const geometry& g, const std::vector<cluster>& clusters,
                              bool read_only) noexcept;
@@ -118,6 +124,7 @@ class open_store {
   bool read_only_ = false;
   [[nodiscard]] status read_maps(const std::byte* base, const geometry& g);
 
+  std::atomic<std::uint64_t> times_{0};  // it has begun
   std::atomic<bool> open_{false};
   std::atomic<std::int64_t> unindexed_left_{0};
   std::atomic<std::uint64_t> page_count_{0};

@@ -53,7 +53,7 @@ class durable_side {
   [[nodiscard]] virtual status wait_for_seen(lsn_t lsn) noexcept = 0;
   // Called before an object with more than natural alignment is made.
   [[nodiscard]] virtual status admit_alignment() noexcept = 0;
-  // Whether the page of a place in the data may be accessed.
+  // Whether an aligned object may be there: none is in an object store, whose pages may not be accessible.
   [[nodiscard]] virtual bool can_read(std::uint64_t) const noexcept { return true; }
   // Where the data ends now; it may grow.
   [[nodiscard]] virtual std::uint64_t data_end() const noexcept = 0;

@@ -47,8 +47,8 @@ template <class Admit>
 }
 
 // The payload by which engines know the aligned object at `payload`, from its signpost; 0: there is no such object.
-// `first`: objects of the pool begin here.  can_read(place) tells whether the page of a place may be accessed, as those
-// of object stores that are not attached may not.
+// `first`: objects of the pool begin here.  can_read(place) tells whether the page of a place may be accessed: those of
+// object stores may not be, and have no aligned objects.
 template <class CanRead>
 [[nodiscard]] inline std::uint64_t engines_payload(const std::byte* base, std::uint64_t first, std::uint64_t payload,
                                                    CanRead&& can_read) noexcept {

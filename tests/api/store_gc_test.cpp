@@ -120,6 +120,57 @@ TEST_P(collected_stores, leave_what_others_are_about_to_free) {
   EXPECT_FALSE(exists(second));
 }
 
+// A free without a transaction waits until those are over that are open.  After a detach the object is the collector's:
+// when the store is attached again, the place may be another object's.
+TEST_P(collected_stores, free_nothing_late_that_was_left_before_they_were_detached) {
+  static std::atomic<unsigned> mistakes{0};
+  mistakes = 0;
+  nvm_set_misuse_handler([](const nvm_misuse*, void*) { ++mistakes; }, nullptr);
+  nvm_store* s = made("s");
+  push_alone(s, 1);
+  ASSERT_EQ(nvm_tx_begin(pool_), 0);
+  auto* const unlinked = static_cast<link*>(nvm_store_calloc(s, link_id, 1, sizeof(link)));
+  ASSERT_NE(unlinked, nullptr) << nvm_errormsg();
+  ASSERT_EQ(nvm_tx_commit(pool_), 0) << nvm_errormsg();
+  std::atomic<int> step{0};
+  std::thread other{[&] {
+    EXPECT_EQ(nvm_tx_begin(pool_), 0) << nvm_errormsg();
+    step = 1;
+    while (step != 2) std::this_thread::yield();
+    EXPECT_EQ(nvm_tx_abort(pool_), 0) << nvm_errormsg();
+  }};
+  while (step != 1) std::this_thread::yield();
+  nvm_malloc_free(unlinked);
+  ASSERT_EQ(nvm_store_detach(s), 0) << nvm_errormsg();
+  // Takes what waits, as far as it may.
+  const auto commit = [&] {
+    EXPECT_EQ(nvm_tx_begin(pool_), 0);
+    EXPECT_EQ(nvm_tx_commit(pool_), 0) << nvm_errormsg();
+  };
+  commit();
+  EXPECT_EQ(objects_of("s"), 2U);
+  s = nvm_store_attach(pool_, "s", 0);
+  ASSERT_NE(s, nullptr) << nvm_errormsg();
+  step = 2;
+  other.join();
+  commit();
+  EXPECT_TRUE(exists(unlinked));
+  nvm_store_gc_report r{};
+  EXPECT_EQ(nvm_store_gc(pool_, "s", nullptr, &r), 0) << nvm_errormsg();
+  EXPECT_EQ(r.freed_objects, 1U);
+  // Where no transaction is open, the object is freed before the store is detached.
+  ASSERT_EQ(nvm_tx_begin(pool_), 0);
+  auto* const last = static_cast<link*>(nvm_store_calloc(s, link_id, 1, sizeof(link)));
+  ASSERT_EQ(nvm_tx_commit(pool_), 0) << nvm_errormsg();
+  const std::uint64_t before = objects_of("s");
+  nvm_malloc_free(last);
+  ASSERT_EQ(nvm_store_detach(s), 0) << nvm_errormsg();
+  commit();
+  EXPECT_EQ(objects_of("s"), before - 1);
+  EXPECT_EQ(mistakes, 0U);
+  nvm_set_misuse_handler(nullptr, nullptr);
+}
+
 TEST_P(collected_stores, refuse_to_guess_what_undescribed_objects_point_to) {
   nvm_store* const s = made("s");
   ASSERT_EQ(nvm_tx_begin(pool_), 0);
