@@ -103,7 +103,8 @@ class collection {
     if (!plans) return plans.error();
     plans_ = std::move(*plans);
     plans_.untyped_are_bytes(options_.untyped == 1 || (options_.untyped == 0 && untyped_are_bytes(pool_)));
-    if (options_.untyped == 2) plans_.guess_pointers();
+    // Without its visitor a type may have pointers that are not aligned.
+    if (options_.untyped == 2) plans_.guess_pointers(options_.dry_run != 0);
     if (options_.pointer == nullptr) return {};
     const auto types = pool_->engine->types();
     if (!types) return types.error();
@@ -184,7 +185,7 @@ class collection {
       ++report_.held_objects;
       t.root(offset);
     });
-    if (options_.conservative != 0) untyped_roots(t);
+    if (options_.conservative != 0 || options_.untyped == 2) untyped_roots(t);
     if (status s = t.run(); !s) return s;
     const object::trace_sums& sums = t.sums();
     report_.reachable_objects = sums.objects;

@@ -216,9 +216,9 @@ class pointer_plans {
   void guess_static_pointers() { guesses_ = pointer_plan::guesses(layout::field_kind::static_pointer); }
   // Objects of unknown type, and those whose visitor this program lacks, may have pointers in any aligned word.  May
   // throw std::bad_alloc.
-  void guess_pointers() {
+  void guess_pointers(bool visited) {
     guesses_ = pointer_plan::guesses(layout::field_kind::pointer);
-    guesses_visited_ = true;
+    guesses_visited_ = visited;
   }
   // The plan of a type, if it tells all pointers; nullptr: no map describes the type, or it has parts whose visitor
   // this program lacks.
