@@ -58,6 +58,7 @@
 #include <span>
 #include <vector>
 
+#include "base/brought_first.hpp"
 #include "media/media.hpp"
 #include "space/check.hpp"
 #include "space/object_in_image.hpp"

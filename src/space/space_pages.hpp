@@ -157,6 +157,7 @@ void space<M, S>::enter_at(std::uint64_t page, const layout::page_entry& entry, 
   settler_.settle_all(index_.states.tag(page));
   index_.states.set_tag(page, {});
   auto* const word = reinterpret_cast<std::uint64_t*>(base_ + entry_at);
+  bring_first(word);
   // release: as page_map::store().
   std::atomic_ref<std::uint64_t>{*word}.store(seal_word(layout::pack(entry), word_seed(entry_at)),
                                               std::memory_order_release);
@@ -198,6 +199,7 @@ void space<M, S>::clear_extents(extent* leaving, edge label) noexcept {
       at = *inside;
     }
     auto* const word = reinterpret_cast<std::uint64_t*>(base_ + at);
+    bring_first(word);
     // release: as page_map::store().
     std::atomic_ref<std::uint64_t>{*word}.store(0, std::memory_order_release);
     medium_.flush(word, 8);

@@ -69,6 +69,7 @@ void space<M, S>::settle_everything() noexcept {
 template <media M, log::settler S>
 void space<M, S>::put_link(link_word at, std::uint64_t to) noexcept {
   auto* const word = reinterpret_cast<std::uint64_t*>(base_ + at);
+  bring_first(word);
   // release: as page_map::store().
   std::atomic_ref<std::uint64_t>{*word}.store(seal_word(to, word_seed(at)), std::memory_order_release);
   medium_.flush(word, 8);

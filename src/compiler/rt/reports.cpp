@@ -89,6 +89,7 @@ const suppression* read_all() {
     if (std::strlen(line) == sizeof line - 1) refuse(name, number, "the line is too long");
     all = read_line(name, number, line, all);
   }
+  if (std::ferror(file) != 0) refuse(name, 0, "the file of NVM_CHECK_SUPPRESSIONS cannot be read");
   std::fclose(file);
   return all;
 }
