@@ -86,8 +86,8 @@ void __nvm_jump_landed(const struct nvm_jump_mark *mark, const struct nvm_site *
 /* ---- of the library ---------------------------------------------------------------------------------------------- */
 
 /* The bytes [p, p + n), inside the window, are about to be overwritten.  A transaction keeps the old ones, as by
- * nvm_tx_log(); if it cannot, the process ends, and the next open rolls back.  Outside of a transaction nothing
- * happens. */
+ * nvm_tx_log(); if it cannot, the innermost nvm_tx_run() (nvm/malloc.h) is left, and without one the process ends, and
+ * the next open rolls back.  Outside of a transaction nothing happens. */
 NVM_API void __nvm_log(const void *p, size_t n);
 /* The same for each of the ranges that is inside the window; those of one pool share a fence. */
 NVM_API void __nvm_log_many(const nvm_range *ranges, size_t count);

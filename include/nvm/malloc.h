@@ -141,6 +141,26 @@ NVM_API int nvm_tx_next(NVM_POOL *pool);
  * (NVM_TX_ON_COMMIT) of the transaction. */
 NVM_API int nvm_tx_next_async(NVM_POOL *pool, uint64_t *lsn);
 
+/* Runs body(argument) as a transaction of this thread in the pool, or as a level of the one that is open.
+ *
+ *   static int store(void *request) { ...; return 0; }
+ *   int ended = nvm_tx_run(pool, store, request);
+ *   if (ended == -1 && nvm_errno() == NVM_E_NO_SPACE) make_room();
+ *
+ * 0: committed, and durable as by nvm_tx_commit().  Another value of body: rolled back, and it is returned.  -1: rolled
+ * back, with the errors of nvm_tx_begin() and nvm_tx_commit() (NVM_E_IN_DOUBT as there); NVM_E_NO_TRANSACTION or
+ * NVM_E_TX_OPEN, where body has ended the transaction or left levels open.
+ *
+ * In code of holdfast-cc a store cannot fail, and a transaction of a full pool may find no room to keep its old bytes
+ * (NVM_E_NO_SPACE, NVM_E_LOG_FULL, NVM_E_NO_MEMORY).  So may an atomic block (NVM_ATOMIC) that can be neither begun nor
+ * committed.  Outside of this call the process ends there, and the next open rolls back.  Inside, the innermost body is
+ * left by longjmp: what this thread has begun since is rolled back, in all pools, and the call returns -1.  The program
+ * goes on.  What body has changed in volatile memory stays, and so do its locks, but for those that -fnvm-locks lets go
+ * at the end of a transaction.  So body must bear being left at each of its stores: it is C, or C++ without destructors.
+ * A transaction that was begun before the call, and had the failure, allows only abort.
+ * More than eight of these calls inside each other are left as one.  Source: what Breeze (section IV) leaves open. */
+NVM_API int nvm_tx_run(NVM_POOL *pool, int (*body)(void *argument), void *argument);
+
 /* How full the log is: a turn that has filled half of it ends early.
  *
  *   nvm_tx_room room;

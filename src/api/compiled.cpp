@@ -12,9 +12,12 @@
 namespace nvm::api {
 namespace {
 
-// Ends the process: the store cannot be called off, and its old bytes cannot be kept.  After it nothing could roll
-// back; now the next open still can.
-[[noreturn]] void cannot_keep(const void* p, std::size_t n) noexcept {
+// The store cannot be called off, and its old bytes cannot be kept: after it nothing could roll back.  Leaves the
+// innermost nvm_tx_run(); without one the process ends, and the next open rolls back.
+[[noreturn]] void cannot_keep(errc code, const void* p, std::size_t n) noexcept {
+  thread_transactions& mine = thread_transactions::mine();
+  if (entry* e = mine.around(p); e != nullptr && e->pool->file->ours()) e->transaction->doom(code);
+  mine.runs().fail_innermost(code, static_cast<const char*>(__builtin_frame_address(0)));
   std::fprintf(stderr, "holdfast: the old bytes of [%p, +%zu) cannot be kept: %s\n", p, n, last_message());
   std::abort();
 }
@@ -57,7 +60,7 @@ void log_ranges(const nvm_range* ranges, std::size_t count) noexcept {
   // A child that has a picture stores into that; a child without one is told of the failure at the store.
   if (!logged && logged.error() == errc::forked) return;
   if (logged || (logged.error() == errc::io && doom_lost(logged.error()))) return;
-  cannot_keep(ranges[0].p, ranges[0].n);
+  cannot_keep(logged.error(), ranges[0].p, ranges[0].n);
 }
 
 }  // namespace
@@ -105,7 +108,7 @@ NVM_API void __nvm_log_object(const void* p) {
   if (bytes == 0) {
     if (api::doom_lost(nvm::errc::io)) return;
     api::report(nvm::fail(nvm::errc::bad_pointer, "it is not inside an object"));
-    api::cannot_keep(p, 1);
+    api::cannot_keep(nvm::errc::bad_pointer, p, 1);
   }
   __nvm_log(start, bytes);
 }

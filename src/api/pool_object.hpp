@@ -14,6 +14,7 @@
 #include "api/debugger_view.hpp"
 #include "api/late_frees.hpp"
 #include "api/references.hpp"
+#include "api/tx_runs.hpp"
 #include "engine/engine.hpp"
 #include "object/holds.hpp"
 #include "object/store_watch.hpp"
@@ -210,6 +211,8 @@ class thread_transactions {
   // The pool from which nvm_malloc() takes memory; NULL: the ordinary heap.  Set only where takes_transactions().
   [[nodiscard]] nvm_pool* scope() const noexcept { return scope_; }
   void set_scope(nvm_pool* pool) noexcept { scope_ = pool; }
+  // Its runs of nvm_tx_run().
+  [[nodiscard]] tx_runs& runs() noexcept { return runs_; }
   // Transactions of this thread that have ended.
   [[nodiscard]] std::uint64_t ended() const noexcept { return ended_; }
 
@@ -234,6 +237,7 @@ class thread_transactions {
   std::vector<entry> open_;
   std::uint64_t ended_ = 0;
   nvm_pool* scope_ = nullptr;
+  tx_runs runs_;
   std::vector<known_lane> lanes_;
   std::vector<log::byte_range> ranges_;
   // Null before the object was made: a plain pointer is read without the check of a thread-local object.

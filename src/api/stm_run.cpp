@@ -1,14 +1,9 @@
 // nvm_stm_run(): a barrier transaction whose body is a function of C, left by longjmp where it has to start again.
 //
 // A program may leave the body by a longjmp of its own.  Then the transaction is still open and nothing ends it: later
-// work of the thread would be part of it, and lost.  Each thread knows the frames of its runs.  A frame is gone if it
-// lies below one that was entered later, or if the address that it returns to is no longer where it stood; the next run
-// finds that, rolls its level back, and fails.  Code of holdfast-cc asks where setjmp() returns again.
-#include <pthread.h>
-
+// work of the thread would be part of it, and lost.  Each thread knows the frames of its runs (left_frames.hpp); the next
+// run finds one that was left, rolls its level back, and fails.  Code of holdfast-cc asks where setjmp() returns again.
 #include <csetjmp>
-#include <cstdint>
-#include <cstring>
 
 #include "api/pool_object.hpp"
 #include "api/stm_runs.hpp"
@@ -17,36 +12,11 @@
 #include "platform/platform.hpp"
 
 namespace nvm::api {
-namespace {
-
-// Not on the stack of a coroutine, whose place says nothing.
-bool on_own_stack(const void* p) noexcept {
-  pthread_attr_t attributes;
-  if (pthread_getattr_np(pthread_self(), &attributes) != 0) return false;
-  void* lowest = nullptr;
-  std::size_t bytes = 0;
-  const bool known = pthread_attr_getstack(&attributes, &lowest, &bytes) == 0;
-  (void)pthread_attr_destroy(&attributes);
-  const auto at = reinterpret_cast<std::uintptr_t>(p);
-  return known && at - reinterpret_cast<std::uintptr_t>(lowest) < bytes;
-}
-
-[[gnu::no_sanitize_address]] const void* word_after(const char* frame) noexcept {
-  return *reinterpret_cast<const void* const volatile*>(frame + sizeof(void*));
-}
-
-bool is_gone(const open_runs::run& r, const char* later) noexcept {
-  if (r.frame > later && word_after(r.frame) == r.returns) return false;
-  return on_own_stack(r.frame) && on_own_stack(later);
-}
-
-}  // namespace
-
 bool end_left_runs(const void* later) noexcept {
   if (nvm_stm_of_thread == nullptr) return false;
   open_runs& runs = runs_of(nvm_stm_of_thread);
   bool any = false;
-  while (runs.count != 0 && is_gone(runs.open[runs.count - 1], static_cast<const char*>(later))) {
+  while (runs.count != 0 && is_left(runs.open[runs.count - 1].of, static_cast<const char*>(later))) {
     const unsigned level = runs.open[--runs.count].level;
     while (nvm_stm_of_thread != nullptr && nvm_stm_depth(nvm_stm_of_thread) >= level && level != 0) {
       nvm_stm_rollback(nvm_stm_of_thread);
@@ -104,7 +74,7 @@ int nvm_stm_run(NVM_POOL* pool, int (*body)(nvm_stm*, void*), void* argument) {
   const unsigned level = nvm_stm_depth(tx);
   api::open_runs& runs = api::runs_of(tx);
   if (around < api::open_runs::most) {
-    runs.open[around] = {frame, __builtin_return_address(0), level};
+    runs.open[around] = {{frame, __builtin_return_address(0)}, level};
     runs.count = around + 1;
   }
   int code = 0;

@@ -2,14 +2,15 @@
 // by what stood in them.
 #pragma once
 
+#include "api/left_frames.hpp"
+
 struct nvm_stm;
 
 namespace nvm::api {
 
 struct open_runs {
   struct run {
-    const char* frame;    // where the frame of nvm_stm_run() has the address of the frame before
-    const void* returns;  // the word after it
+    marked_frame of;  // of nvm_stm_run()
     unsigned level;
   };
   static constexpr unsigned most = 8;  // levels inside of these are taken to live as long as these

@@ -205,7 +205,12 @@ void conclude_later(nvm_pool* pool, ending& end) noexcept {
     run_waiting_hooks(pool, false);
 }
 
+// Leaves the innermost nvm_tx_run(), unless the outcome of a commit is in doubt; else the process ends.
 [[noreturn]] void cannot_go_on(const char* what) noexcept {
+  const errc code = reported_code();
+  if (code != errc::in_doubt) {
+    thread_transactions::mine().runs().fail_innermost(code, static_cast<const char*>(__builtin_frame_address(0)));
+  }
   std::fprintf(stderr, "holdfast: an atomic block cannot be %s: %s\n", what, nvm_errormsg());
   std::abort();
 }
