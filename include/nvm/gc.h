@@ -82,10 +82,10 @@ typedef struct nvm_gc_options {
    * For programs that cannot describe their types: an object whose address a number happens to look like stays. */
   uint32_t conservative;
   /* 1: objects of undescribed types hold no pointers, as if the pool said so (enum nvm_untyped).  2, not with `beside`:
-   * each of their aligned words may be a pointer, and so may those in key-value stores, structures and regions, and in a
-   * dry run those of types whose visitor (NVM_VISIT) this program lacks.  0: if one can be reached, the call fails with
-   * NVM_E_TYPE_MISMATCH, which names ids and counts, and frees nothing; so it does, but for that dry run, for types
-   * whose visitor is missing.  Texts of nvm_strdup() never hold pointers. */
+   * each of their aligned words may be a pointer, and so may those in key-value stores, structures and regions, and in
+   * a dry run those of types whose visitor (NVM_VISIT) this program lacks.  0: if one can be reached, the call fails
+   * with NVM_E_TYPE_MISMATCH, which names ids and counts, and frees nothing; so it does, but for that dry run, for
+   * types whose visitor is missing.  Texts of nvm_strdup() never hold pointers. */
   uint32_t untyped;
   uint32_t ways; /* 1: finds out by which ways garbage was reached (nvm_gc_type.way): 24 bytes of memory an object */
   /* 1: beside transactions of other threads; this thread has none open.  One thread marks.  Weak pointers keep objects,

@@ -156,8 +156,8 @@ NVM_API int nvm_tx_next_async(NVM_POOL *pool, uint64_t *lsn);
  * committed.  Outside of this call the process ends there, and the next open rolls back.  Inside, the innermost body is
  * left by longjmp: what this thread has begun since is rolled back, in all pools, and the call returns -1.  The program
  * goes on.  What body has changed in volatile memory stays, and so do its locks, but for those that -fnvm-locks lets go
- * at the end of a transaction.  So body must bear being left at each of its stores: it is C, or C++ without destructors.
- * A transaction that was begun before the call, and had the failure, allows only abort.
+ * at the end of a transaction.  So body is C, or C++ without destructors, and may be left at each of its stores.  A
+ * transaction that was begun before the call, and had the failure, allows only abort.
  * More than eight of these calls inside each other are left as one.  Source: what Breeze (section IV) leaves open. */
 NVM_API int nvm_tx_run(NVM_POOL *pool, int (*body)(void *argument), void *argument);
 

@@ -1,8 +1,9 @@
 // nvm_stm_run(): a barrier transaction whose body is a function of C, left by longjmp where it has to start again.
 //
 // A program may leave the body by a longjmp of its own.  Then the transaction is still open and nothing ends it: later
-// work of the thread would be part of it, and lost.  Each thread knows the frames of its runs (left_frames.hpp); the next
-// run finds one that was left, rolls its level back, and fails.  Code of holdfast-cc asks where setjmp() returns again.
+// work of the thread would be part of it, and lost.  Each thread knows the frames of its runs (left_frames.hpp).  The
+// next run finds one that was left, rolls its level back, and fails.  Code of holdfast-cc asks where setjmp() returns
+// again.
 #include <csetjmp>
 
 #include "api/pool_object.hpp"

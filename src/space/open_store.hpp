@@ -67,7 +67,7 @@ class open_store {
   [[nodiscard]] bool read_only() const noexcept { return read_only_; }
 
   // What tells this attachment from all others of the pool in this process, of any store; not 0.
-  // relaxed: who has found the store by its pages sees what was there before them.
+  // relaxed: a thread that finds the store by its pages sees what was there before them.
   [[nodiscard]] std::uint64_t attachment() const noexcept {
     return std::uint64_t{place_} << 40 | times_.load(std::memory_order_relaxed);
   }
