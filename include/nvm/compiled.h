@@ -112,16 +112,17 @@ enum nvm_cover {
 NVM_API int __nvm_tx_covers(const void *p, size_t n);
 /* Transactions of this thread that have ended, in all pools. */
 NVM_API uint64_t __nvm_tx_ended(void);
-/* A transaction of some thread, to ask later whether it is still open. */
+/* A transaction of some thread, to ask later whether it is still open with all that it had announced. */
 struct nvm_turn {
   uint64_t number; /* odd */
   uint32_t pool;   /* tells pools apart that were open at one address */
   uint32_t lane;
+  uint64_t levels_aborted; /* inner ones, while the pool is open */
 };
 /* 1: this thread has a transaction open in the pool around p, and `turn` is that one.  O(1). */
 NVM_API int __nvm_tx_turn(const void *p, struct nvm_turn *turn);
-/* Whether a transaction is still open, also another thread's, in the pool around p; this thread has one open there.  A
- * transaction is over before its hooks run and before its end returns.  O(1). */
+/* Whether a transaction is still open, also another thread's, in the pool around p, and has rolled no level back since;
+ * this thread has one open there.  A transaction is over before its hooks run and before its end returns.  O(1). */
 NVM_API int __nvm_tx_goes_on(const void *p, const struct nvm_turn *turn);
 /* The live object that holds p, committed or of this thread's transaction: its start and size; 0 if there is none. */
 NVM_API size_t __nvm_object_around(const void *p, const void **start);

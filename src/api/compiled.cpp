@@ -53,6 +53,11 @@ bool are_kept(const nvm_range* ranges, std::size_t count) noexcept {
   return true;
 }
 
+// relaxed: a thread that does not see an abort may report what was rolled back meanwhile, as if it had looked before.
+std::uint64_t levels_aborted_on(const nvm_pool& pool, unsigned lane) noexcept {
+  return pool.levels_aborted[lane % std::size(pool.levels_aborted)].load(std::memory_order_relaxed);
+}
+
 // Outside of any transaction a store is the program's own affair.
 void log_ranges(const nvm_range* ranges, std::size_t count) noexcept {
   const status logged = announce(ranges, count, outside_of_transactions::left_out);
@@ -127,13 +132,16 @@ int __nvm_tx_turn(const void* p, nvm_turn* turn) {
   const api::entry* e = api::thread_transactions::mine().around(p);
   if (e == nullptr) return 0;
   const unsigned lane = e->transaction->lane();
-  *turn = {e->pool->engine->turns_of(lane), e->pool->number, lane};
+  *turn = {e->pool->engine->turns_of(lane), e->pool->number, lane, api::levels_aborted_on(*e->pool, lane)};
   return 1;
 }
 
 int __nvm_tx_goes_on(const void* p, const nvm_turn* turn) {
   const api::entry* e = api::thread_transactions::mine().around(p);
-  return e != nullptr && e->pool->number == turn->pool && e->pool->engine->turns_of(turn->lane) == turn->number ? 1 : 0;
+  return e != nullptr && e->pool->number == turn->pool && e->pool->engine->turns_of(turn->lane) == turn->number &&
+                 api::levels_aborted_on(*e->pool, turn->lane) == turn->levels_aborted
+             ? 1
+             : 0;
 }
 
 size_t __nvm_object_around(const void* p, const void** start) {

@@ -108,6 +108,8 @@ struct nvm_pool {
   std::unique_ptr<nvm::api::pool_references> references;  // null: they are not counted
   std::mutex collecting;                                  // held by the thread that collects garbage
   std::mutex watch_lock;
+  // Inner levels that transactions have rolled back, of lanes of one remainder together.
+  std::atomic<std::uint64_t> levels_aborted[64] = {};
   std::unique_ptr<nvm::object::store_watch> watch;  // of collections beside transactions; null: there was none
 
   [[nodiscard]] std::byte* base() const noexcept { return file->base(); }

@@ -348,6 +348,9 @@ status readable_slowly(const void* p, std::size_t n) noexcept {
 
 void abort_one_level(const entry& e) noexcept {
   std::vector<tx::hook> hooks;
+  // Before what it has allocated is another's.  relaxed: only compared.
+  auto& counts = e.pool->levels_aborted;
+  counts[e.transaction->lane() % std::size(counts)].fetch_add(1, std::memory_order_relaxed);
   e.transaction->abort_level(hooks);
   run_hooks(e.pool, hooks, NVM_TX_ON_ABORT);
 }

@@ -16,6 +16,19 @@ namespace {
 constexpr operand operands[] = {{"PATH", operand_kind::pool_file, true, "the pool"}};
 constexpr std::string_view examples[] = {"holdfast info cache.nvm", "holdfast info --json cache.nvm"};
 
+// What `read` finds in the file of a pool that may be trimmed meanwhile: then pages are missing that its header had.
+template <class Read>
+auto read_of(const std::string& path, const Read& read) {
+  constexpr unsigned times = 8;
+  for (unsigned i = 1;; ++i) {
+    nvm_pool_info before{}, after{};
+    const bool known = nvm_pool_inspect(path.c_str(), &before) == 0;
+    auto found = read(path.c_str());
+    if (found || found.error() != errc::corrupt || !known || i == times) return found;
+    if (nvm_pool_inspect(path.c_str(), &after) == 0 && after.size == before.size) return found;
+  }
+}
+
 exit_code run(const arguments& given, console& out) {
   const std::string& path = given.operand(0);
   nvm_pool_info info{};
@@ -24,14 +37,14 @@ exit_code run(const arguments& given, console& out) {
   json document = document_of(info, path);
   json& sets = document["region_sets"] = json::array();
   // None if they cannot be read: that is the full check's work.
-  if (const auto found = care::region_sets_in(path.c_str())) {
+  if (const auto found = read_of(path, care::region_sets_in)) {
     for (const care::region_set_on_file& set : *found) {
       out.text("  regions    set {}, {}\n", kv_actions::printable(set.name), size_text(set.bytes));
       sets.push_back({{"name", set.name}, {"bytes", set.bytes}});
     }
   }
   json& structures = document["structures"] = json::array();
-  if (const auto found = care::structures_in(path.c_str())) {
+  if (const auto found = read_of(path, care::structures_in)) {
     for (const care::structure_on_file& one : *found) {
       const std::string_view kind = kind_names[static_cast<unsigned>(one.kind)];
       const char* const entries = one.of_bytes ? "bytes" : "words";
@@ -42,7 +55,7 @@ exit_code run(const arguments& given, console& out) {
     }
   }
   // Likewise.
-  const auto extents = care::extents_in(path.c_str());
+  const auto extents = read_of(path, care::extents_in);
   const care::extents_on_file of = extents ? *extents : care::extents_on_file{};
   if (of.count != 0) {
     out.text("  extents    {} in {}: {} of it free, {} in empty ones\n", size_text(of.bytes), of.count,
@@ -50,7 +63,7 @@ exit_code run(const arguments& given, console& out) {
   }
   document["extents"] = {
       {"count", of.count}, {"bytes", of.bytes}, {"free_bytes", of.free_bytes}, {"empty_bytes", of.empty_bytes}};
-  const auto names = care::names_in(path.c_str());
+  const auto names = read_of(path, care::names_in);
   const std::uint64_t stores = names ? names->names : 0;
   if (stores != 0) out.text("  stores     {}, found by `holdfast store ls`\n", stores);
   document["store_count"] = stores;

@@ -16,7 +16,7 @@ fail() { echo "$1" >&2; cat err >&2; exit 1; }
 run() { rm -f "$pools"/*; timeout 60 ./shared "$pools/a" "$1" >out 2>err; }
 line_of() { grep -n "LINE $1 " "$programs/shared.c" | cut -d: -f1; }
 
-for what in neighbours committed aborted ordered; do
+for what in neighbours committed aborted ordered level; do
   run "$what" || fail "$what: failed"
   [ ! -s err ] || fail "$what: a report where there is nothing wrong:"
 done

@@ -23,10 +23,12 @@ struct announced {
   const nvm_site* site;
 };
 
-bool same(const nvm_turn& a, const nvm_turn& b) { return a.number == b.number && a.pool == b.pool && a.lane == b.lane; }
+bool same(const nvm_turn& a, const nvm_turn& b) {
+  return a.number == b.number && a.pool == b.pool && a.lane == b.lane && a.levels_aborted == b.levels_aborted;
+}
 
-// By block.  An entry whose transaction is over is dropped by the next that looks at its bucket, so the table holds no
-// more than the program announces of different blocks.
+// By block.  An entry whose transaction is over, or has rolled a level back since, is dropped by the next that looks at
+// its bucket, so the table holds no more than the program announces of different blocks.
 class table {
  public:
   // Where another open transaction has announced one of these bytes; nullptr: nowhere.
