@@ -80,12 +80,12 @@ concept memory = requires(M& m, const M& c, typename M::session& s, link& l, lin
   requires memory_session<typename M::session>;
 
   // ---- places
-  // A place in the pool; the same for a node, which lies at a multiple of a line; the same with so many bytes from
-  // there on, at most a line, and not in the first line of the data.  nullptr: nothing can be there, and is_damaged()
-  // from now on.
+  // A place in the pool, and in no object store; the same for a node, which lies at a multiple of a line; the same with
+  // so many bytes from there on, at most a line, and with those from an earlier place on.  nullptr: nothing can be
+  // there, and is_damaged() from now on.
   { c.at(offset) } noexcept -> std::same_as<std::byte*>;
   { c.node_at(offset) } noexcept -> std::same_as<std::byte*>;
-  { c.inside(offset, bytes) } noexcept -> std::same_as<std::byte*>;
+  { c.inside(offset, bytes, offset) } noexcept -> std::same_as<std::byte*>;
   { c.offset_in_pool(p) } noexcept -> std::same_as<std::uint64_t>;
   { c.origin() } noexcept -> std::same_as<const std::byte*>;  // offsets of nodes count from here
   // So many bytes from there on are in the pool.

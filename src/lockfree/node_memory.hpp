@@ -66,8 +66,7 @@ class node_memory {
       : in_{d},
         base_{d.base()},
         data_offset_{d.pages().sizes().data_offset},
-        data_bytes_{d.pages().size_pages() << d.pages().sizes().page_shift},
-        inside_bytes_{data_bytes_.load(std::memory_order_relaxed) - line_bytes},
+        reach_{d.pages().of_stores(), d.pages().size_pages() << d.pages().sizes().page_shift},
         heap_{d.medium(), d.base(), d.pages(), d.words(), s} {
     d.add(heap_);
   }
@@ -83,26 +82,29 @@ class node_memory {
     return any;
   }
 
+  // A link, or a place whose first word is read.
   [[nodiscard, NVM_INLINE]] std::byte* at(std::uint64_t offset) const noexcept {
-    if (offset - data_offset_ >= data_bytes_.load(std::memory_order_relaxed)) [[unlikely]] {
-      if (!grown_to(offset)) return damaged(offset);
+    if (offset - data_offset_ >= reach_.bytes()) [[unlikely]] {
+      if (!may_lead_to(offset, sizeof(link))) return damaged(offset);
     }
     return base_ + offset;
   }
   // The same for a node, which lies at a multiple of a line.
   [[nodiscard, NVM_INLINE]] std::byte* node_at(std::uint64_t offset) const noexcept {
     // A misaligned offset's low bits go to the top: it fails the comparison.
-    if (std::rotr(offset - data_offset_, 6) >= data_bytes_.load(std::memory_order_relaxed) / line_bytes) [[unlikely]] {
-      if (offset % line_bytes != 0 || !grown_to(offset)) return damaged(offset);
+    if (std::rotr(offset - data_offset_, 6) >= reach_.bytes() / line_bytes) [[unlikely]] {
+      if (offset % line_bytes != 0 || !may_lead_to(offset, line_bytes)) return damaged(offset);
     }
     return base_ + offset;
   }
-  // The same with so many bytes from there on, at most a line.  Those before it are in the pool: its data, which may
-  // begin with a node that has pages of its own, come after a superblock, a page map and a log.
-  [[nodiscard, NVM_INLINE]] std::byte* inside(std::uint64_t offset, std::uint64_t behind) const noexcept {
+  // The same with so many bytes from there on, at most a line, and all from `first` on.  Those are in the pool: its
+  // data, which may begin with a node that has pages of its own, come after a superblock, a page map and a log.
+  [[nodiscard, NVM_INLINE]] std::byte* inside(std::uint64_t offset, std::uint64_t behind,
+                                              std::uint64_t first) const noexcept {
     // One comparison for nearly all of them; an offset that is too small wraps to a huge number.
-    if (offset - data_offset_ > inside_bytes_.load(std::memory_order_relaxed)) [[unlikely]] {
-      if (offset < data_offset_ || !grown_to(offset + behind - 1)) return damaged(offset);
+    if (offset - data_offset_ >= reach_.ends_of_lines()) [[unlikely]] {
+      const std::uint64_t from = std::max(std::min(first, offset), data_offset_);
+      if (offset < data_offset_ || !may_lead_to(from, offset - from + behind)) return damaged(offset);
     }
     return base_ + offset;
   }
@@ -227,9 +229,8 @@ class node_memory {
   }
   // A node of so many bytes ends inside the pool.
   [[nodiscard]] bool holds(const void* node, std::uint64_t bytes) const noexcept {
-    const std::uint64_t from = offset_in_pool(node) - data_offset_;
-    if (range_inside(from, bytes, data_bytes_.load(std::memory_order_relaxed))) return true;
-    if (bytes != 0 && grown_to(offset_in_pool(node) + bytes - 1)) return true;
+    if (range_inside(offset_in_pool(node) - data_offset_, bytes, reach_.bytes())) return true;
+    if (may_lead_to(offset_in_pool(node), bytes)) return true;
     (void)damaged(offset_in_pool(node));
     return false;
   }
@@ -243,13 +244,22 @@ class node_memory {
  private:
   static constexpr std::uint64_t damaged_bit = std::uint64_t{1} << 63;  // a link may lead to offset 0, too
   static constexpr std::uint64_t array_min = 8192;                      // more than any class of nodes
-  // Whether the pool has grown so far that `offset` is in it.
-  [[nodiscard, gnu::noinline]] bool grown_to(std::uint64_t offset) const noexcept {
-    const std::uint64_t bytes = in_.pages().size_pages() << in_.pages().sizes().page_shift;
-    // relaxed: the pages were there before anything could lead to them.
-    data_bytes_.store(bytes, std::memory_order_relaxed);
-    inside_bytes_.store(bytes - line_bytes, std::memory_order_relaxed);
-    return offset >= data_offset_ && offset - data_offset_ < bytes;
+  // Whether the pool has these bytes, and no object store does.
+  [[nodiscard, gnu::noinline]] bool may_lead_to(std::uint64_t offset, std::uint64_t bytes) const noexcept {
+    const std::uint64_t from = offset - data_offset_;
+    if (!range_inside(from, bytes, reach_.pool_bytes())) {
+      reach_.see(in_.pages().size_pages() << in_.pages().sizes().page_shift);
+      if (!range_inside(from, bytes, reach_.pool_bytes())) return false;
+    }
+    return !reach_.may_lead_into_store(from, bytes) || !leads_into_store(offset, bytes);
+  }
+  [[nodiscard, gnu::noinline]] bool leads_into_store(std::uint64_t offset, std::uint64_t bytes) const noexcept {
+    const std::uint64_t page_bytes = in_.pages().sizes().page_bytes();
+    const std::uint64_t first = round_down(offset - data_offset_, page_bytes) + data_offset_;
+    for (std::uint64_t at = first; at < offset + bytes; at += page_bytes) {
+      if (in_.pages().in_store(at)) return true;
+    }
+    return false;
   }
   [[gnu::cold, gnu::noinline]] std::byte* damaged(std::uint64_t offset) const noexcept {
     damaged_.store(offset | damaged_bit, std::memory_order_relaxed);
@@ -259,8 +269,7 @@ class node_memory {
   domain<M>& in_;
   std::byte* const base_;
   const std::uint64_t data_offset_;
-  mutable std::atomic<std::uint64_t> data_bytes_;    // as last seen
-  mutable std::atomic<std::uint64_t> inside_bytes_;  // from data_offset_ to a line before the end
+  mutable link_reach reach_;
   node_heap<M> heap_;
   mutable std::atomic<std::uint64_t> damaged_{0};
 };

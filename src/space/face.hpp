@@ -8,5 +8,6 @@
 #include "space/links_into_stores.hpp"
 #include "space/page_heads.hpp"
 #include "space/page_map.hpp"
+#include "space/pages_of_stores.hpp"
 #include "space/space_layout.hpp"
 #include "space/sparse_array.hpp"

@@ -324,6 +324,8 @@ class space final : public space_types, public structure_pages, public store_pag
   [[nodiscard]] result<owned_pages> owned_at(std::uint64_t offset) const noexcept override;
   void each_owned(std::uint64_t first, std::uint64_t end, void* context,
                   bool (*visit)(void* context, const owned_pages&)) const noexcept override;
+  [[nodiscard]] pages_of_stores& of_stores() noexcept override { return index_.of_stores; }
+  [[nodiscard]] bool in_store(std::uint64_t offset) const noexcept override { return cluster_holding(offset) != 0; }
   [[nodiscard]] const geometry& sizes() const noexcept override { return index_.sizes(); }
   [[nodiscard]] std::uint64_t size_pages() const noexcept override { return index_.pages.size_pages(); }
 

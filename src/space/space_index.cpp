@@ -21,6 +21,7 @@ space_index::space_index(std::byte* base, const geometry& g) noexcept
       pages{g.capacity_pages, g.lane_count != 0 ? g.lane_count : arenas_without_lanes},
       states{g.capacity_pages},
       map{base, geometry_},
+      of_stores{g.capacity_pages, g.page_shift},
       base_{base},
       geometry_{g},
       fine_{layout::shape_of(page_kind::fine, g.page_shift)},
@@ -58,11 +59,13 @@ status space_index::boot(unsigned part, unsigned parts) noexcept {
   std::uint64_t chunk = own.first / 64;
   std::uint64_t gathered = 0;
   std::uint64_t heads = 0;
+  std::uint64_t of_stores_here = 0;
   bool apart = true;
   const auto flush = [&] {
     if (heads != 0) pages.mark_heads_in_chunk(chunk, heads);
     if (gathered != 0) apart = pages.mark_busy_in_chunk(chunk, gathered);
-    gathered = heads = 0;
+    if (of_stores_here != 0) of_stores.add_in_chunk(chunk, of_stores_here);
+    gathered = heads = of_stores_here = 0;
   };
   const auto overlap = [&](std::uint64_t page) {
     return fail(errc::corrupt, "page map entry at offset %lu: page %lu belongs to two entries or to none before it",
@@ -89,8 +92,11 @@ status space_index::boot(unsigned part, unsigned parts) noexcept {
       const std::uint64_t mask = ones << page % 64;
       if ((gathered & mask) != 0) return overlap(page);
       gathered |= mask;
+      if (entry.kind == page_kind::cluster) of_stores_here |= mask;
     } else if (!pages.mark_busy(page, entry.length_pages)) {
       return overlap(page);
+    } else if (entry.kind == page_kind::cluster) {
+      of_stores.add(page, entry.length_pages);
     }
     if (!apart) return overlap(page);
   }

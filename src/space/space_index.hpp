@@ -16,6 +16,7 @@
 #include "space/open_store.hpp"
 #include "space/page_map.hpp"
 #include "space/page_states.hpp"
+#include "space/pages_of_stores.hpp"
 #include "space/run_allocator.hpp"
 #include "space/slot_index.hpp"
 
@@ -120,6 +121,7 @@ class space_index {
   run_allocator pages;
   page_states states;
   page_map map;
+  pages_of_stores of_stores;
 
   struct counts {
     std::uint64_t extents_unindexed;

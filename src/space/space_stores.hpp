@@ -173,6 +173,7 @@ auto space<M, S>::reserve_cluster(unsigned lane, std::uint64_t pages) noexcept -
   const std::uint64_t page = index_.sizes().page_of(r->offset);
   // From here on their tags stand for words of the cluster's map.
   settle_pages(page, pages);
+  index_.of_stores.add(page, pages);
   r->set.value = index_.map.seal(page, layout::cluster_entry(pages));
   return r;
 }
@@ -313,6 +314,7 @@ bool space<M, S>::grow_in_place(open_store& store, std::uint64_t count, bool ali
     }
     platform::memory_watch::accessible(base_ + g.page_offset(c.end()), by << g.page_shift);
     settle_pages(c.end(), by);
+    index_.of_stores.add(c.end(), by);
     enter(c.page, layout::cluster_entry(c.pages + by));
     medium_.fence(edge{"store/E1"});
     const std::lock_guard guard{store.pages};
@@ -349,6 +351,7 @@ status space<M, S>::add_cluster(open_store& store, unsigned lane, std::uint64_t 
   }
   settle_freed_runs();
   settle_pages(c.page, size);
+  index_.of_stores.add(c.page, size);
   const std::uint64_t place = g.page_offset(c.page);
   medium_.flush(base_ + place, write_cluster_header(base_, g, c));
   put_link(store_page + offsetof(layout::cluster_header, in_work), place);

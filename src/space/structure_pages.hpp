@@ -13,6 +13,7 @@
 
 #include "base/base.hpp"
 #include "pool/pool.hpp"
+#include "space/pages_of_stores.hpp"
 #include "space/space_layout.hpp"
 
 namespace nvm {
@@ -82,6 +83,11 @@ class structure_pages {
   // Calls visit for each extent and run of any structure whose first page is one of [first, end), until it says false.
   virtual void each_owned(std::uint64_t first, std::uint64_t end, void* context,
                           bool (*visit)(void* context, const owned_pages&)) const noexcept = 0;
+
+  // Pages to which no link of a structure may lead; and whether an object store, attached or not, has the page that
+  // holds `offset`.
+  [[nodiscard]] virtual pages_of_stores& of_stores() noexcept = 0;
+  [[nodiscard]] virtual bool in_store(std::uint64_t offset) const noexcept = 0;
 
   [[nodiscard]] virtual const geometry& sizes() const noexcept = 0;  // as the pool was opened
   [[nodiscard]] virtual std::uint64_t size_pages() const noexcept = 0;

@@ -42,6 +42,8 @@ class meddled_pages final : public structure_pages {
                   bool (*visit)(void*, const owned_pages&)) const noexcept override {
     inner_.each_owned(first, end, context, visit);
   }
+  pages_of_stores& of_stores() noexcept override { return inner_.of_stores(); }
+  bool in_store(std::uint64_t offset) const noexcept override { return inner_.in_store(offset); }
   const geometry& sizes() const noexcept override { return inner_.sizes(); }
   std::uint64_t size_pages() const noexcept override { return inner_.size_pages(); }
 

@@ -1,0 +1,279 @@
+// Pages of object stores that are not attached cannot be accessed. What the library does with links of the pool's own
+// structures that lead there: an error at most, no trap, no change of a store.
+#include <gtest/gtest.h>
+
+#include <cstring>
+#include <fstream>
+#include <iterator>
+#include <string>
+#include <vector>
+
+#include "../direct_place.hpp"
+#include "../scratch_folder.hpp"
+#include "api/pool_object.hpp"
+#include "care/repair.hpp"
+#include "lockfree/link.hpp"
+#include "nvm/lockfree.h"
+#include "nvm/nvm.h"
+#include "nvm/store.h"
+
+namespace nvm::tests {
+namespace {
+
+struct item {
+  std::uint64_t number;
+  item* next;
+  char text[48];
+};
+
+std::string bytes_of_file(const std::string& path) {
+  std::ifstream in{path, std::ios::binary};
+  return {std::istreambuf_iterator<char>{in}, {}};
+}
+void write_file(const std::string& path, const std::string& bytes) {
+  std::ofstream{path, std::ios::binary | std::ios::trunc} << bytes;
+}
+std::string findings_in(const std::string& path) {
+  std::string all;
+  (void)nvm_pool_check(
+      path.c_str(),
+      [](std::uint64_t at, const char* what, void* to) {
+        *static_cast<std::string*>(to) += std::string{what} + " at " + std::to_string(at) + "\n";
+      },
+      &all, nullptr);
+  return all;
+}
+
+class with_store {
+ public:
+  explicit with_store(const char* name) : folder_{name, false} {}
+  ~with_store() {
+    if (pool_ != nullptr) {
+      EXPECT_EQ(nvm_pool_close(pool_), 0) << nvm_errormsg();
+    }
+  }
+  with_store(const with_store&) = delete;
+  with_store& operator=(const with_store&) = delete;
+
+  [[nodiscard]] std::string path() const { return folder_.path("pool"); }
+  [[nodiscard]] NVM_POOL* pool() const { return pool_; }
+  [[nodiscard]] char* base() const { return reinterpret_cast<char*>(pool_->base()); }
+  void create() {
+    nvm_pool_options o{};
+    o.size = o.capacity = 4 << 20;
+    o.medium = direct_medium();
+    pool_ = nvm_pool_create_with(path().c_str(), &o);
+    ASSERT_NE(pool_, nullptr) << nvm_errormsg();
+  }
+  void open() {
+    // What is opened may be a copy of a pool that its owner has left open.
+    ::setenv("HOLDFAST_ACCEPT_COPY", "1", 1);
+    pool_ = nvm_pool_open(path().c_str());
+    ASSERT_NE(pool_, nullptr) << nvm_errormsg();
+  }
+  void close() {
+    ASSERT_EQ(nvm_pool_close(pool_), 0) << nvm_errormsg();
+    pool_ = nullptr;
+  }
+  // Makes a store of some pages, and leaves it detached.
+  void fill_store() {
+    nvm_store* const s = nvm_store_attach(pool_, "closed", NVM_STORE_CREATE);
+    ASSERT_NE(s, nullptr) << nvm_errormsg();
+    ASSERT_EQ(nvm_tx_begin(pool_), 0) << nvm_errormsg();
+    for (std::uint64_t i = 0; i < 1000; ++i) {
+      auto* const one = static_cast<item*>(nvm_store_alloc(s, 7, sizeof(item)));
+      ASSERT_NE(one, nullptr) << nvm_errormsg();
+      *one = {i, static_cast<item*>(nvm_store_get_root(s)), "an item"};
+      ASSERT_EQ(nvm_store_set_root(s, one), 0) << nvm_errormsg();
+    }
+    ASSERT_EQ(nvm_tx_commit(pool_), 0) << nvm_errormsg();
+    place_ = static_cast<std::uint64_t>(static_cast<char*>(nvm_store_get_root(s)) - base());
+    ASSERT_EQ(nvm_store_detach(s), 0) << nvm_errormsg();
+    nvm_stores_statistics st;
+    ASSERT_EQ(nvm_stores_get_statistics(pool_, &st), 0);
+    ASSERT_EQ(st.attached, 0U);
+  }
+  // Of the newest object of the store.
+  [[nodiscard]] std::uint64_t place() const { return place_; }
+  [[nodiscard]] std::uint64_t sum_of_store() const {
+    nvm_store* const s = nvm_store_attach(pool_, "closed", NVM_STORE_READ_ONLY);
+    EXPECT_NE(s, nullptr) << nvm_errormsg();
+    if (s == nullptr) return 0;
+    std::uint64_t sum = 0;
+    for (auto* i = static_cast<item*>(nvm_store_get_root(s)); i != nullptr; i = i->next) {
+      sum += std::strcmp(i->text, "an item") == 0 ? i->number : 1;
+    }
+    EXPECT_EQ(nvm_store_detach(s), 0) << nvm_errormsg();
+    return sum;
+  }
+  static constexpr std::uint64_t sum = 999 * 1000 / 2;
+
+ private:
+  scratch_folder folder_;
+  NVM_POOL* pool_ = nullptr;
+  std::uint64_t place_ = 0;
+};
+
+// ---- links of lock-free structures ----------------------------------------------------------------------------------
+
+struct structure_kind {
+  const char* name;
+  std::uint32_t kind;
+  std::uint32_t flags;
+};
+class closed_pages : public testing::TestWithParam<structure_kind> {
+ protected:
+  static constexpr std::uint64_t keys = 80;
+  static std::uint64_t word_of(std::uint64_t i) { return (i + 1) * 0x9E37'79B9'7F4A'7C15U; }
+  [[nodiscard]] static bool bytes() { return (GetParam().flags & NVM_LF_BYTES) != 0; }
+
+  void SetUp() override {
+    in_.create();
+    nvm_lf* const lf = opened();
+    ASSERT_NE(lf, nullptr) << nvm_errormsg();
+    for (std::uint64_t i = 0; i < keys / 2; ++i) ASSERT_EQ(put(lf, i), 0) << nvm_errormsg();
+    in_.fill_store();
+    for (std::uint64_t i = keys / 2; i < keys; ++i) ASSERT_EQ(put(lf, i), 0) << nvm_errormsg();
+    find_links();
+    in_.close();
+    whole_ = bytes_of_file(in_.path());
+  }
+  nvm_lf* opened() {
+    nvm_lf_options o{};
+    o.kind = GetParam().kind;
+    o.flags = GetParam().flags;
+    return nvm_lf_open(in_.pool(), "one", &o);
+  }
+  static int put(nvm_lf* lf, std::uint64_t i) {
+    const std::uint64_t key = word_of(i);
+    if (!bytes()) return nvm_lf_put64(lf, key, i, 0) < 0 ? -1 : 0;
+    return nvm_lf_put(lf, &key, sizeof key, "a value", 7, 0, 0) < 0 ? -1 : 0;
+  }
+  static int get(nvm_lf* lf, std::uint64_t i) {
+    std::uint64_t key = word_of(i), value = 0;
+    return !bytes() ? nvm_lf_get64(lf, key, &value) : nvm_lf_get(lf, &key, sizeof key, &value, sizeof value, nullptr);
+  }
+  static int take(nvm_lf* lf, std::uint64_t i) {
+    const std::uint64_t key = word_of(i);
+    return !bytes() ? nvm_lf_remove64(lf, key) : nvm_lf_remove(lf, &key, sizeof key);
+  }
+  static int walk(nvm_lf* lf) {
+    std::uint64_t cursor = 0;
+    return !bytes() ? nvm_lf_scan64(
+                          lf, &cursor, 1000, [](std::uint64_t, std::uint64_t, void*) { return 0; }, nullptr)
+                    : nvm_lf_scan(lf, &cursor, 1000, [](const nvm_lf_entry*, void*) { return 0; }, nullptr);
+  }
+  // Words of the pool that could be links of the structure, or are.
+  void find_links() {
+    const geometry g = in_.pool()->file->geometry();
+    const auto side = in_.pool()->engine->stores();
+    ASSERT_TRUE(side);
+    for (std::uint64_t page = 0; page < g.size_pages; ++page) {
+      if ((*side)->cluster_holding(g.page_offset(page)) != 0) continue;
+      for (std::uint64_t at = g.page_offset(page); at < g.page_offset(page) + g.page_bytes(); at += 8) {
+        std::uint64_t w = 0;
+        std::memcpy(&w, in_.base() + at, sizeof w);
+        const std::uint64_t to = lockfree::offset_of(w);
+        if (to < g.data_offset || to >= g.size_bytes()) continue;
+        if ((*side)->cluster_holding(to) == 0) links_.push_back({at, w});
+      }
+    }
+  }
+  struct found_link {
+    std::uint64_t at, word;
+    [[nodiscard]] std::uint64_t to(std::uint64_t place) const {
+      return (word & lockfree::tags) | (place / 64 * 64 + lockfree::offset_of(word) % 64);
+    }
+  };
+  // Each call either does what it should or says that something is damaged.  How many said so.
+  unsigned work(nvm_lf* lf) {
+    unsigned damaged = 0;
+    const auto done = [&](int answer) {
+      if (answer >= 0 || nvm_errno() == NVM_E_NOT_FOUND) return;
+      EXPECT_EQ(nvm_errno(), NVM_E_CORRUPT) << nvm_errormsg();
+      ++damaged;
+    };
+    for (std::uint64_t i = 0; i < keys; ++i) done(get(lf, i));
+    done(walk(lf));
+    for (std::uint64_t i = keys; i < keys + 20; ++i) done(put(lf, i));
+    for (std::uint64_t i = 0; i < keys; i += 4) done(take(lf, i));
+    for (std::uint64_t i = 1; i < keys; i += 4) done(put(lf, i));
+    return damaged;
+  }
+
+  with_store in_{"closed_pages"};
+  std::vector<found_link> links_;
+  std::string whole_;
+};
+constexpr structure_kind structure_kinds[] = {{"list", NVM_LF_LIST, 0},
+                                              {"list_of_bytes", NVM_LF_LIST, NVM_LF_BYTES},
+                                              {"hash", NVM_LF_HASH, 0},
+                                              {"hash_of_bytes", NVM_LF_HASH, NVM_LF_BYTES},
+                                              {"hash_with_volatile_links", NVM_LF_HASH, NVM_LF_VOLATILE_LINKS},
+                                              {"skip_list", NVM_LF_SKIP_LIST, 0},
+                                              {"skip_list_of_bytes", NVM_LF_SKIP_LIST, NVM_LF_BYTES},
+                                              {"tree", NVM_LF_TREE, 0},
+                                              {"tree_of_bytes", NVM_LF_TREE, NVM_LF_BYTES}};
+INSTANTIATE_TEST_SUITE_P(of, closed_pages, testing::ValuesIn(structure_kinds),
+                         [](const auto& i) { return i.param.name; });
+
+constexpr std::size_t tries = 24;
+
+TEST_P(closed_pages, are_reached_by_no_link_of_an_open_structure) {
+  ASSERT_FALSE(links_.empty());
+  unsigned damaged = 0;
+  const std::size_t step = links_.size() / tries + 1;
+  for (std::size_t i = 0; i < links_.size(); i += step) {
+    SCOPED_TRACE("word at " + std::to_string(links_[i].at));
+    write_file(in_.path(), whole_);
+    in_.open();
+    nvm_lf* const lf = opened();
+    ASSERT_NE(lf, nullptr) << nvm_errormsg();
+    const std::uint64_t led = links_[i].to(in_.place());
+    std::memcpy(in_.base() + links_[i].at, &led, sizeof led);
+    damaged += work(lf);
+    EXPECT_EQ(in_.sum_of_store(), with_store::sum);
+    in_.close();
+  }
+  if ((GetParam().flags & NVM_LF_VOLATILE_LINKS) == 0) {
+    EXPECT_GT(damaged, 0U);
+  }
+}
+
+TEST_P(closed_pages, are_reached_by_no_link_that_an_open_or_a_check_finds) {
+  unsigned mended = 0;
+  const std::size_t step = links_.size() / tries + 1;
+  for (std::size_t i = 0; i < links_.size(); i += step) {
+    SCOPED_TRACE("word at " + std::to_string(links_[i].at));
+    std::string damaged = whole_;
+    const std::uint64_t led = links_[i].to(in_.place());
+    std::memcpy(&damaged[links_[i].at], &led, sizeof led);
+    write_file(in_.path(), damaged);
+    const std::string findings = findings_in(in_.path());
+    if (findings != "" && mended++ % 4 == 0) {
+      // What is read on takes nothing of the store for entries.
+      care::repair_request request;
+      request.path = in_.path();
+      request.in_place = true;
+      request.accept_copy = true;
+      care::repair_report report;
+      if (!care::repair_pool(request, report)) write_file(in_.path(), damaged);
+    }
+    in_.open();
+    nvm_lf* const lf = opened();
+    unsigned said = 0;
+    if (lf == nullptr) {
+      EXPECT_EQ(nvm_errno(), NVM_E_CORRUPT) << nvm_errormsg();
+    } else {
+      said = work(lf);
+    }
+    if (said != 0 || lf == nullptr) {
+      EXPECT_NE(findings, "");
+    }
+    EXPECT_EQ(in_.sum_of_store(), with_store::sum);
+    in_.close();
+  }
+}
+
+}  // namespace
+}  // namespace nvm::tests
