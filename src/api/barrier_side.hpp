@@ -24,8 +24,9 @@ class barrier_side final : public stm::durable_side {
   status wait(lsn_t lsn) noexcept override;
   status wait_for_seen(lsn_t lsn) noexcept override;
   [[nodiscard]] status admit_alignment() noexcept override;
-
-  [[nodiscard]] bool can_read(std::uint64_t place) const noexcept override;
+  [[nodiscard]] bool may_be_aligned(std::uint64_t place) const noexcept override;
+  // Pages of object stores that are not attached may be protected.
+  [[nodiscard]] bool can_access(std::uint64_t place, std::uint64_t bytes) const noexcept override;
 
   [[nodiscard]] nvm_pool& pool() const noexcept { return pool_; }
 

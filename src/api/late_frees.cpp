@@ -40,8 +40,9 @@ status free_these(const entry& e, std::vector<late_frees::object>& objects) noex
 status let_go_at(const NVM_POOL* pool, open_transaction& t, std::uint64_t payload) noexcept {
   const status freed = t.let_go(payload);
   if (freed || freed.error() != errc::bad_pointer) return freed;
-  const std::uint64_t plain = tx::engines_payload(pool->base(), pool->file->geometry().objects_offset(), payload,
-                                                  [&](std::uint64_t place) { return pool->barriers.can_read(place); });
+  const std::uint64_t plain =
+      tx::engines_payload(pool->base(), pool->file->geometry().objects_offset(), payload,
+                          [&](std::uint64_t place) { return pool->barriers.may_be_aligned(place); });
   return plain == 0 ? freed : t.let_go(plain);
 }
 

@@ -48,7 +48,7 @@ result<std::uint64_t> offset_of(const NVM_POOL* pool, const void* p) noexcept {
 
 std::uint64_t engines_payload(const NVM_POOL* pool, std::uint64_t payload) noexcept {
   return tx::engines_payload(pool->base(), pool->file->geometry().objects_offset(), payload,
-                             [&](std::uint64_t place) { return pool->barriers.can_read(place); });
+                             [&](std::uint64_t place) { return pool->barriers.may_be_aligned(place); });
 }
 
 result<object_facts> facts_of(NVM_POOL* pool, const void* object) noexcept {

@@ -92,7 +92,7 @@ status object_stores::start() {
   if (pool_->stores_can_be_protected && g.page_bytes() % platform::page_bytes() == 0) {
     guard_ = std::make_unique<stores::page_guard>(pool_->base(), g.capacity_bytes(),
                                                   pool_->file->read_only() ? page_access::read : page_access::all);
-    keeper_.guard = guard_.get();
+    keeper_.known = keeper_.guard = guard_.get();
   }
   collector_ = std::make_unique<store_collector>(pool_, *this);
   side_ = *side;
@@ -146,6 +146,7 @@ void object_stores::protect_all() noexcept {
       continue;
     }
     if (e.kind == layout::page_kind::cluster) {
+      if (to == 0) pool_->barriers.closes_from(g.page_offset(page));
       if (page != to) {
         close();
         from = page;
@@ -163,7 +164,10 @@ void object_stores::unprotect() noexcept {
 void object_stores::protect(std::uint64_t page, page_access to) noexcept {
   if (to == page_access::none) side_->pages_are_closing();
   if (keeper_.guard == nullptr) return;
-  (void)side_->ranges(page, [&](std::uint64_t offset, std::uint64_t bytes) { guard_->close_to(offset, bytes, to); });
+  (void)side_->ranges(page, [&](std::uint64_t offset, std::uint64_t bytes) {
+    if (to == page_access::none) pool_->barriers.closes_from(offset);
+    guard_->close_to(offset, bytes, to);
+  });
 }
 
 // In a pool with a tier the store's pages leave memory last while it is attached.

@@ -66,6 +66,7 @@ class pages_keeper final : public engines::store_keeper {
   void open(std::uint64_t offset, std::uint64_t bytes, bool writes) noexcept override;
   void close(std::uint64_t offset, std::uint64_t bytes) noexcept override;
   void freed(std::uint64_t offset, std::uint64_t bytes) noexcept override;
+  bool is_closed(std::uint64_t offset) noexcept override { return known != nullptr && known->is_closed(offset); }
 
   // What this thread opens while one of these lives, and does not close, is in `opened`.
   class recording {
@@ -87,6 +88,7 @@ class pages_keeper final : public engines::store_keeper {
     for (const range& r : opened) close(r.offset, r.bytes);
   }
 
+  stores::page_guard* known = nullptr;  // constant from the start on
   stores::page_guard* guard = nullptr;  // nullptr: nothing is protected; changed while nothing is attached
 
  private:

@@ -203,6 +203,17 @@ nvm_pool* new_pool() noexcept try {
   return nullptr;
 }
 
+// From now on addresses in pages of stores that are not attached are found out.  An engine without stores has none.
+void look_for_closed_pages(nvm_pool& pool) noexcept {
+  const auto side = pool.engine->stores();
+  if (!side) return;
+  pool.closed_pages.begin((*side)->closed_so_far(),
+                          [](void* about, std::uint64_t offset) noexcept {
+                            return static_cast<engines::store_side*>(about)->is_closed(offset);
+                          },
+                          *side, pool.file->geometry().page_shift);
+}
+
 // Keeps in the pool what the program says of objects of unknown type.
 status keep_untyped(nvm_pool& pool) noexcept {
   if (!pool.untyped_are_bytes || pool.file->read_only()) return {};
@@ -303,6 +314,7 @@ NVM_POOL* finish_open(pool_file::pointer file, const nvm_pool_options& o, log_ru
   pool->file = std::move(file);
   pool->file->set_owner(pool);
   pool->barriers.ready();
+  look_for_closed_pages(*pool);
   pool->types = o.types;
   const pool_file& now = *pool->file;
   pool->seen = {debugger_view::of_pool,     now.path(), now.base(), made, now.medium(), now.size_pages_place(),

@@ -20,6 +20,7 @@
 #include "object/store_watch.hpp"
 #include "platform/platform.hpp"
 #include "pool/pool.hpp"
+#include "space/face.hpp"
 
 namespace nvm::tier {
 class pool_tier;
@@ -88,6 +89,7 @@ struct nvm_pool {
                                          // asks for it
   // Tells the tier whether pages are of something in use (nvm_tier_refer()); nullptr: there is none.
   void (*refer_pages)(nvm_pool& pool, std::uint64_t offset, std::uint64_t bytes, bool referenced) noexcept = nullptr;
+  nvm::links_into_stores closed_pages;  // those of stores that are not attached, where they cannot be accessed
   std::mutex object_stores_lock;
   std::shared_ptr<nvm::api::object_stores> object_stores;  // null: there are none, and none was asked for
   nvm::api::waiting_hooks waiting;
@@ -176,6 +178,22 @@ inline int answer(const status& s) noexcept { return s ? 0 : report(s.error()); 
 // A medium that has failed gives no answers, and changes there are lost: errc::io after a write or a sync of the pool
 // has failed, that of a growth included.  Cost: a load.
 [[nodiscard]] inline status medium_is_whole(const nvm_pool* pool) noexcept { return pool->engine->wait(0); }
+// errc::bad_pointer: a page of these bytes of the pool cannot be accessed, since the object store that has it is not
+// attached.  Cost: two loads where no store was ever closed.
+[[nodiscard]] errc closed_bytes(const nvm_pool& pool, const void* p, std::size_t n) noexcept;
+[[nodiscard]] inline status accessible(nvm_pool& pool, const void* p, std::size_t n) noexcept {
+  const std::uint64_t offset = static_cast<std::uint64_t>(static_cast<const std::byte*>(p) - pool.base());
+  if (!pool.closed_pages.any_has(offset, n)) [[likely]]
+    return {};
+  return closed_bytes(pool, p, n);
+}
+// The same of an address that may be anything.
+[[nodiscard]] status accessible_slowly(const void* p, std::size_t n) noexcept;
+[[nodiscard]] inline status accessible(const void* p, std::size_t n) noexcept {
+  if (!platform::in_window(p)) [[likely]]
+    return {};
+  return accessible_slowly(p, n);
+}
 // Checks that bytes of the program are there that a call is about to copy, and that may lie in a pool.
 [[nodiscard]] status readable_slowly(const void* p, std::size_t n) noexcept;
 [[nodiscard]] inline status readable(const void* p, std::size_t n) noexcept {

@@ -395,6 +395,10 @@ void* nvm_weak_get(const void* field) {
   };
   // First of all: a barrier may leave this function, and nothing must have to be undone then.
   const bool by_barrier = nvm_stm_of_thread != nullptr;
+  if (!by_barrier) {
+    if (const nvm::status s = api::accessible(field, sizeof(std::uintptr_t)); !s)
+      return api::report_null<void>(s.error());
+  }
   auto v = by_barrier ? reinterpret_cast<std::uintptr_t>(nvm_stm_load_pointer(nvm_stm_of_thread, field)) : value();
   if (v == 0) return nullptr;
   const nvm::platform::in_call here;

@@ -390,10 +390,13 @@ stm::durable_side::two_words barrier_side::words_of(anchor_word which) const noe
   const geometry& g = pool_.file->geometry();
   return {object_word_at(g, 0, which), object_word_at(g, 1, which)};
 }
-bool barrier_side::can_read(std::uint64_t place) const noexcept {
+bool barrier_side::may_be_aligned(std::uint64_t place) const noexcept {
   if (!pool_.file->has_feature(layout::feature_stores)) return true;
   const auto side = pool_.engine->stores();
   return !side || (*side)->cluster_holding(place) == 0;
+}
+bool barrier_side::can_access(std::uint64_t place, std::uint64_t bytes) const noexcept {
+  return !pool_.closed_pages.any_has(place, bytes);
 }
 bool barrier_side::takes_announced_stores() const noexcept {
   // The image of a pool on ssd is private to this process, so that it may be ahead of the log.

@@ -256,6 +256,8 @@ status announce(const nvm_range* ranges, std::size_t count, outside_of_transacti
     if (!e->pool->file->geometry().in_objects(offset, r.n)) {
       return fail(errc::bad_pointer, "[%p, +%zu) is not inside the data of %s", r.p, r.n, e->pool->file->path());
     }
+    if (status s = accessible(*e->pool, r.p, r.n); !s) [[unlikely]]
+      return s;
     if (e->pool->checked && what == outside_of_transactions::refused) [[unlikely]] {
       if (status s = check_end(r); !s) return s;
     }
@@ -335,9 +337,18 @@ status change_is_intact_slowly(const nvm_pool* pool) noexcept {
   return fail(errc::in_doubt, "in doubt, the next open finds it or not: %s", last_message());
 }
 
+errc closed_bytes(const nvm_pool& pool, const void* p, std::size_t n) noexcept {
+  return fail(errc::bad_pointer, "[%p, +%zu) is in an object store of %s that is not attached", p, n,
+              pool.file->path());
+}
+status accessible_slowly(const void* p, std::size_t n) noexcept {
+  nvm_pool* const pool = nvm_pool_of(p);
+  return pool == nullptr || n == 0 ? status{} : accessible(*pool, p, n);
+}
 status readable_slowly(const void* p, std::size_t n) noexcept {
   const pool_file* const file = find_pool(p);
   if (file == nullptr || n == 0) return {};
+  if (status s = accessible_slowly(p, n); !s) return s;
   const auto* const first = static_cast<const std::byte*>(p);
   for (std::size_t at = 0; at < n; at += platform::page_bytes()) {
     (void)*const_cast<const volatile std::byte*>(first + at);

@@ -66,6 +66,8 @@ class store_keeper {
   // The pages are about to belong to no store: accessible from here on, for any use. Called before the commit of the
   // transaction that frees them; if it is rolled back, there is no second call.
   virtual void freed(std::uint64_t offset, std::uint64_t bytes) noexcept = 0;
+  // Whether the page of a place cannot be accessed unless it is opened.
+  [[nodiscard]] virtual bool is_closed(std::uint64_t offset) noexcept = 0;
 
  protected:
   ~store_keeper() = default;
@@ -167,6 +169,8 @@ class store_side {
   // How often pages of stores were made inaccessible, or are about to be; and the call before that.
   [[nodiscard]] virtual const std::atomic<std::uint32_t>& closed_so_far() const noexcept = 0;
   virtual void pages_are_closing() noexcept = 0;
+  // Whether the page of a place is protected against every access, since the store that has it is not attached.
+  [[nodiscard]] virtual bool is_closed(std::uint64_t offset) noexcept = 0;
 
   // Sets the keeper, until nullptr; no store is attached.
   virtual void keep_with(store_keeper* keeper) noexcept = 0;

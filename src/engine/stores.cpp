@@ -286,6 +286,10 @@ class pool_stores final : public store_side {
   std::uint64_t cluster_holding(std::uint64_t offset) noexcept override { return on_.stores.cluster_holding(offset); }
   const std::atomic<std::uint32_t>& closed_so_far() const noexcept override { return on_.stores.closed_so_far(); }
   void pages_are_closing() noexcept override { on_.stores.pages_are_closing(); }
+  bool is_closed(std::uint64_t offset) noexcept override {
+    return keeper_ != nullptr && keeper_->is_closed(offset) && cluster_holding(offset) != 0 &&
+           holder(offset) == nullptr;
+  }
   void keep_with(store_keeper* keeper) noexcept override { keeper_ = keeper; }
 
  private:

@@ -301,8 +301,12 @@ verdict transaction::lock_lines(const void* p, std::size_t n) {
 }
 
 verdict transaction::in_pool(const void* p, std::size_t n) {
-  if (side_->in_data(side_->offset_of(p), n)) return verdict::done;
-  return fails(fail(errc::bad_pointer, "[%p, +%zu) is not inside the data of the transaction's pool", p, n));
+  const std::uint64_t offset = side_->offset_of(p);
+  if (!side_->in_data(offset, n)) {
+    return fails(fail(errc::bad_pointer, "[%p, +%zu) is not inside the data of the transaction's pool", p, n));
+  }
+  if (side_->can_access(offset, n)) return verdict::done;
+  return fails(fail(errc::bad_pointer, "[%p, +%zu) is in an object store that is not attached", p, n));
 }
 
 verdict transaction::begin_engine() {
@@ -618,7 +622,7 @@ verdict transaction::free(void* p) {
   auto room = e->room_of(payload);
   if (!room && room.error() == errc::bad_pointer && side_->in_data(payload, 1)) {
     const std::uint64_t plain = tx::engines_payload(side_->base(), side_->data_begin(), payload,
-                                                    [&](std::uint64_t place) { return side_->can_read(place); });
+                                                    [&](std::uint64_t place) { return side_->may_be_aligned(place); });
     if (plain != 0) {
       payload = plain;
       room = e->room_of(payload);

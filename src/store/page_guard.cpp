@@ -159,6 +159,14 @@ void page_guard::all_opens(int more) noexcept {
   tidy(0, bytes_);
 }
 
+bool page_guard::is_closed(std::uint64_t offset) const noexcept {
+  const std::lock_guard guard{lock_};
+  auto p = pieces_.upper_bound(offset);
+  if (given_up_ || p == pieces_.begin()) return false;
+  --p;
+  return offset < p->second.end && p->second.own == page_access::none && !p->second.left_open;
+}
+
 page_guard::figures page_guard::now() const noexcept {
   const std::lock_guard guard{lock_};
   figures f;

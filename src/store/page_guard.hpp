@@ -56,6 +56,8 @@ class page_guard {
   void open_all() noexcept { all_opens(1); }
   void close_all() noexcept { all_opens(-1); }
 
+  // Whether the page cannot be accessed unless it is opened.
+  [[nodiscard]] bool is_closed(std::uint64_t offset) const noexcept;
   [[nodiscard]] figures now() const noexcept;
 
  private:

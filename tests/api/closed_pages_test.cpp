@@ -1,5 +1,5 @@
 // Pages of object stores that are not attached cannot be accessed. What the library does with links of the pool's own
-// structures that lead there: an error at most, no trap, no change of a store.
+// structures, and with addresses of the program's, that lead there: an error at most, no trap, no change of a store.
 #include <gtest/gtest.h>
 
 #include <cstring>
@@ -13,8 +13,12 @@
 #include "api/pool_object.hpp"
 #include "care/repair.hpp"
 #include "lockfree/link.hpp"
+#include "nvm/gc.h"
+#include "nvm/kv.h"
 #include "nvm/lockfree.h"
 #include "nvm/nvm.h"
+#include "nvm/region.h"
+#include "nvm/stm.h"
 #include "nvm/store.h"
 
 namespace nvm::tests {
@@ -46,7 +50,7 @@ std::string findings_in(const std::string& path) {
 
 class with_store {
  public:
-  explicit with_store(const char* name) : folder_{name, false} {}
+  explicit with_store(const char* name, bool ssd = false) : folder_{name, ssd} {}
   ~with_store() {
     if (pool_ != nullptr) {
       EXPECT_EQ(nvm_pool_close(pool_), 0) << nvm_errormsg();
@@ -58,10 +62,11 @@ class with_store {
   [[nodiscard]] std::string path() const { return folder_.path("pool"); }
   [[nodiscard]] NVM_POOL* pool() const { return pool_; }
   [[nodiscard]] char* base() const { return reinterpret_cast<char*>(pool_->base()); }
-  void create() {
+  void create(std::uint32_t engine = NVM_ENGINE_UNDO, bool ssd = false) {
     nvm_pool_options o{};
     o.size = o.capacity = 4 << 20;
-    o.medium = direct_medium();
+    o.medium = ssd ? NVM_MEDIUM_SSD : direct_medium();
+    o.engine = engine;
     pool_ = nvm_pool_create_with(path().c_str(), &o);
     ASSERT_NE(pool_, nullptr) << nvm_errormsg();
   }
@@ -80,12 +85,14 @@ class with_store {
     nvm_store* const s = nvm_store_attach(pool_, "closed", NVM_STORE_CREATE);
     ASSERT_NE(s, nullptr) << nvm_errormsg();
     ASSERT_EQ(nvm_tx_begin(pool_), 0) << nvm_errormsg();
+    item* last = nullptr;
     for (std::uint64_t i = 0; i < 1000; ++i) {
       auto* const one = static_cast<item*>(nvm_store_alloc(s, 7, sizeof(item)));
       ASSERT_NE(one, nullptr) << nvm_errormsg();
-      *one = {i, static_cast<item*>(nvm_store_get_root(s)), "an item"};
-      ASSERT_EQ(nvm_store_set_root(s, one), 0) << nvm_errormsg();
+      *one = {i, last, "an item"};
+      last = one;
     }
+    ASSERT_EQ(nvm_store_set_root(s, last), 0) << nvm_errormsg();
     ASSERT_EQ(nvm_tx_commit(pool_), 0) << nvm_errormsg();
     place_ = static_cast<std::uint64_t>(static_cast<char*>(nvm_store_get_root(s)) - base());
     ASSERT_EQ(nvm_store_detach(s), 0) << nvm_errormsg();
@@ -273,6 +280,181 @@ TEST_P(closed_pages, are_reached_by_no_link_that_an_open_or_a_check_finds) {
     EXPECT_EQ(in_.sum_of_store(), with_store::sum);
     in_.close();
   }
+}
+
+// ---- addresses that a program gives ---------------------------------------------------------------------------------
+
+struct pool_type {
+  const char* name;
+  std::uint32_t engine;
+  bool ssd;
+};
+class address_in_closed_page : public testing::TestWithParam<pool_type> {
+ protected:
+  void SetUp() override {
+    in_.create(GetParam().engine, GetParam().ssd);
+    in_.fill_store();
+    at_ = in_.base() + in_.place();
+  }
+  void TearDown() override {
+    // What was stored and not refused would be there after the next open.
+    in_.close();
+    in_.open();
+    EXPECT_EQ(in_.sum_of_store(), with_store::sum);
+  }
+  [[nodiscard]] NVM_POOL* pool() const { return in_.pool(); }
+  [[nodiscard]] bool announces() const { return GetParam().ssd || GetParam().engine == NVM_ENGINE_UNDO; }
+  // In a transaction that is rolled back.
+  template <class Call>
+  void refused_in_transaction(const char* what, Call&& call) {
+    ASSERT_EQ(nvm_tx_begin(pool()), 0) << nvm_errormsg();
+    EXPECT_LT(call(), 0) << what;
+    EXPECT_EQ(nvm_errno(), NVM_E_BAD_POINTER) << what << nvm_errormsg();
+    nvm_tx_abort(pool());
+  }
+  void refused_by_barrier(const char* what, int (*body)(nvm_stm* tx, void* at)) {
+    EXPECT_NE(nvm_stm_run(pool(), body, at_), 0) << what;
+    EXPECT_EQ(nvm_errno(), NVM_E_BAD_POINTER) << what << nvm_errormsg();
+  }
+  static void refused(const char* what, bool failed) {
+    EXPECT_TRUE(failed) << what;
+    EXPECT_EQ(nvm_errno(), NVM_E_BAD_POINTER) << what << nvm_errormsg();
+  }
+
+  with_store in_{"address_in_closed_page", GetParam().ssd};
+  char* at_ = nullptr;  // the store's newest object
+};
+constexpr pool_type pool_types[] = {{"undo", NVM_ENGINE_UNDO, false},
+                                    {"redo", NVM_ENGINE_REDO, false},
+                                    {"mnemosyne", NVM_ENGINE_MNEMOSYNE, false},
+                                    {"ssd", NVM_ENGINE_UNDO, true}};
+INSTANTIATE_TEST_SUITE_P(on, address_in_closed_page, testing::ValuesIn(pool_types),
+                         [](const auto& i) { return i.param.name; });
+
+TEST_P(address_in_closed_page, is_not_announced) {
+  if (!announces()) GTEST_SKIP() << "stores are not announced";
+  refused_in_transaction("one", [&] { return nvm_tx_log(at_, 8); });
+  refused_in_transaction("a page and more", [&] { return nvm_tx_log(at_, 5000); });
+  const nvm_range two[] = {{at_, 8}, {at_ + 64, 8}};
+  refused_in_transaction("two", [&] { return nvm_tx_log_many(two, 2); });
+  // Announcing goes on where a page is attached, or is not a store's.
+  ASSERT_EQ(nvm_tx_begin(pool()), 0) << nvm_errormsg();
+  auto* const own = static_cast<std::uint64_t*>(nvm_alloc(pool(), 1, 64));
+  ASSERT_NE(own, nullptr) << nvm_errormsg();
+  EXPECT_LT(nvm_tx_log(at_, 8), 0);
+  EXPECT_EQ(nvm_tx_log(own, 8), 0) << nvm_errormsg();
+  EXPECT_EQ(nvm_tx_commit(pool()), 0) << nvm_errormsg();
+  nvm_store* const s = nvm_store_attach(pool(), "closed", 0);
+  ASSERT_NE(s, nullptr) << nvm_errormsg();
+  for (int times = 0; times < 3; ++times) {
+    ASSERT_EQ(nvm_tx_begin(pool()), 0) << nvm_errormsg();
+    EXPECT_EQ(nvm_tx_log(at_, sizeof(item)), 0) << nvm_errormsg();
+    EXPECT_EQ(nvm_tx_commit(pool()), 0) << nvm_errormsg();
+  }
+  ASSERT_EQ(nvm_store_detach(s), 0) << nvm_errormsg();
+  refused_in_transaction("again", [&] { return nvm_tx_log(at_, 8); });
+}
+
+// A store that is detached in a transaction is closed when that has ended.
+TEST_P(address_in_closed_page, is_announced_until_the_transaction_ends_that_was_open) {
+  if (!announces()) GTEST_SKIP() << "stores are not announced";
+  nvm_store* const s = nvm_store_attach(pool(), "closed", 0);
+  ASSERT_NE(s, nullptr) << nvm_errormsg();
+  ASSERT_EQ(nvm_tx_begin(pool()), 0) << nvm_errormsg();
+  ASSERT_EQ(nvm_tx_log(at_, 8), 0) << nvm_errormsg();
+  ASSERT_EQ(nvm_store_detach(s), 0) << nvm_errormsg();
+  EXPECT_EQ(nvm_tx_log(at_ + 8, 8), 0) << nvm_errormsg();
+  ASSERT_EQ(nvm_tx_commit(pool()), 0) << nvm_errormsg();
+  nvm_stores_statistics st;
+  ASSERT_EQ(nvm_stores_get_statistics(pool(), &st), 0);
+  refused_in_transaction("after that", [&] { return nvm_tx_log(at_, 8); });
+}
+
+TEST_P(address_in_closed_page, is_not_stored_to_by_barriers) {
+  for (int times = 0; times < 2; ++times) {
+    refused_by_barrier("store", [](nvm_stm* tx, void* at) {
+      nvm_stm_store64(tx, static_cast<std::uint64_t*>(at), 7);
+      return 0;
+    });
+    refused_by_barrier("second store", [](nvm_stm* tx, void* at) {
+      auto* const own = static_cast<std::uint64_t*>(nvm_stm_alloc(tx, 1, 64));
+      if (own == nullptr) return 1;
+      nvm_stm_store64(tx, own, 7);
+      nvm_stm_store64(tx, static_cast<std::uint64_t*>(at) + 8, 7);
+      return 0;
+    });
+    refused_by_barrier("write", [](nvm_stm* tx, void* at) {
+      nvm_stm_write(tx, at, "some bytes", 10);
+      return 0;
+    });
+    refused_by_barrier("fill", [](nvm_stm* tx, void* at) {
+      nvm_stm_fill(tx, at, 7, 300);
+      return 0;
+    });
+  }
+  // And where the store is attached they go on.
+  nvm_store* const s = nvm_store_attach(pool(), "closed", 0);
+  ASSERT_NE(s, nullptr) << nvm_errormsg();
+  EXPECT_EQ(nvm_stm_run(
+                pool(),
+                [](nvm_stm* tx, void* at) {
+                  auto* const one = static_cast<item*>(at);
+                  nvm_stm_store64(tx, &one->number, nvm_stm_load64(tx, &one->number));
+                  return 0;
+                },
+                at_),
+            0)
+      << nvm_errormsg();
+  ASSERT_EQ(nvm_store_detach(s), 0) << nvm_errormsg();
+}
+
+TEST_P(address_in_closed_page, is_no_object_and_no_reference) {
+  refused("type", nvm_type_of(pool(), at_) == 0);
+  refused("around", nvm_object_around(pool(), at_ + 5) == nullptr);
+  refused("hold", nvm_hold(at_) != 0);
+  refused("drop", nvm_drop(at_) != 0);
+  refused("weak pointer there", nvm_weak_get(at_ + 8) == nullptr);
+  void* leads_there = at_;
+  EXPECT_EQ(nvm_weak_get(&leads_there), nullptr);
+  refused_in_transaction("resize", [&] { return nvm_realloc(pool(), at_, 7, 200) == nullptr ? -1 : 0; });
+}
+
+TEST_P(address_in_closed_page, is_no_source_of_bytes) {
+  nvm_lf_options o{};
+  o.flags = NVM_LF_BYTES;
+  nvm_lf* const lf = nvm_lf_open(pool(), "one", &o);
+  ASSERT_NE(lf, nullptr) << nvm_errormsg();
+  refused("value of a structure", nvm_lf_put(lf, "k", 1, at_, 40, 0, 0) < 0);
+  refused("key of a structure", nvm_lf_put(lf, at_, 40, "v", 1, 0, 0) < 0);
+  nvm_lf_entry e{};
+  e.place = in_.place();
+  ASSERT_EQ(nvm_lf_enter(lf), 0) << nvm_errormsg();
+  std::uint64_t mark = 0;
+  refused("mark", nvm_lf_set_mark(lf, &e, 7) != 0);
+  refused("change of a mark", nvm_lf_change_mark(lf, &e, &mark, 7, 0) != 0);
+  refused("check of an entry", nvm_lf_verify(lf, &e) != 0);
+  EXPECT_EQ(nvm_lf_each_beside(lf, &e, 16384, [](const nvm_lf_entry*, void*) { return 1; }, nullptr), 0);
+  ASSERT_EQ(nvm_lf_leave(lf), 0);
+  nvm_regions* const set = nvm_regions_open(pool(), "set", nullptr);
+  ASSERT_NE(set, nullptr) << nvm_errormsg();
+  ASSERT_EQ(nvm_region_create(set, 1, 4096), 0) << nvm_errormsg();
+  refused("bytes of a region", nvm_region_write(set, 1, 0, at_, 40) < 0);
+}
+
+TEST_P(address_in_closed_page, keeps_nothing_and_stops_no_collection) {
+  ASSERT_EQ(nvm_tx_begin(pool()), 0) << nvm_errormsg();
+  auto** const words = static_cast<char**>(nvm_calloc(pool(), 99, 8, sizeof(char*)));
+  ASSERT_NE(words, nullptr) << nvm_errormsg();
+  ASSERT_EQ(nvm_pool_set_root(pool(), words), 0) << nvm_errormsg();
+  for (int i = 0; i < 8; ++i) words[i] = at_ + 16 * i;  // it is new
+  ASSERT_EQ(nvm_tx_commit(pool()), 0) << nvm_errormsg();
+  nvm_gc_report report;
+  nvm_gc_options o{};
+  o.untyped = 2;
+  EXPECT_EQ(nvm_gc(pool(), &o, &report), 0) << nvm_errormsg();
+  o = {};
+  o.conservative = 1;
+  EXPECT_EQ(nvm_gc(pool(), &o, &report), 0) << nvm_errormsg();
 }
 
 }  // namespace
