@@ -59,6 +59,12 @@ concept sealed_node_kind = requires(const typename N::node* n, std::uint64_t wor
 
 // ---- memories -------------------------------------------------------------------------------------------------------
 
+namespace detail {
+struct start_of_node {
+  std::uint64_t operator()() const noexcept { return 0; }
+};
+}  // namespace detail
+
 // A thread at work in one structure; one thread at a time.
 template <class S>
 concept memory_session = requires(S& s, const S& seen, std::int64_t more) {
@@ -85,7 +91,7 @@ concept memory = requires(M& m, const M& c, typename M::session& s, link& l, lin
   // there, and is_damaged() from now on.
   { c.at(offset) } noexcept -> std::same_as<std::byte*>;
   { c.node_at(offset) } noexcept -> std::same_as<std::byte*>;
-  { c.inside(offset, bytes, offset) } noexcept -> std::same_as<std::byte*>;
+  { c.inside(offset, bytes, detail::start_of_node{}) } noexcept -> std::same_as<std::byte*>;
   { c.offset_in_pool(p) } noexcept -> std::same_as<std::uint64_t>;
   { c.origin() } noexcept -> std::same_as<const std::byte*>;  // offsets of nodes count from here
   // So many bytes from there on are in the pool.

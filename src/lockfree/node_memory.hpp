@@ -97,14 +97,14 @@ class node_memory {
     }
     return base_ + offset;
   }
-  // The same with so many bytes from there on, at most a line, and all from `first` on.  Those are in the pool: its
+  // The same with so many bytes from there on, at most a line, and all from start() on.  Those are in the pool: its
   // data, which may begin with a node that has pages of its own, come after a superblock, a page map and a log.
+  template <class Start>
   [[nodiscard, NVM_INLINE]] std::byte* inside(std::uint64_t offset, std::uint64_t behind,
-                                              std::uint64_t first) const noexcept {
+                                              Start&& start) const noexcept {
     // One comparison for nearly all of them; an offset that is too small wraps to a huge number.
     if (offset - data_offset_ >= reach_.ends_of_lines()) [[unlikely]] {
-      const std::uint64_t from = std::max(std::min(first, offset), data_offset_);
-      if (offset < data_offset_ || !may_lead_to(from, offset - from + behind)) return damaged(offset);
+      if (!may_lead_between(start(), offset, behind)) return damaged(offset);
     }
     return base_ + offset;
   }
@@ -252,6 +252,11 @@ class node_memory {
       if (!range_inside(from, bytes, reach_.pool_bytes())) return false;
     }
     return !reach_.may_lead_into_store(from, bytes) || !leads_into_store(offset, bytes);
+  }
+  [[nodiscard, gnu::noinline]] bool may_lead_between(std::uint64_t first, std::uint64_t offset,
+                                                     std::uint64_t behind) const noexcept {
+    const std::uint64_t from = std::max(std::min(first, offset), data_offset_);
+    return offset >= data_offset_ && may_lead_to(from, offset - from + behind);
   }
   [[nodiscard, gnu::noinline]] bool leads_into_store(std::uint64_t offset, std::uint64_t bytes) const noexcept {
     const std::uint64_t page_bytes = in_.pages().sizes().page_bytes();

@@ -220,7 +220,7 @@ class skip_list : public sorted_face_of<skip_list<Memory, Nodes>, Memory, Nodes>
   // nullptr: no node can be there.
   [[nodiscard, NVM_INLINE]] node_head* node_at(link_word w) const noexcept {
     return reinterpret_cast<node_head*>(
-        memory_.inside(offset_of(w), sizeof(typename Nodes::node), start_of(offset_of(w))));
+        memory_.inside(offset_of(w), sizeof(typename Nodes::node), [w] { return start_of(offset_of(w)); }));
   }
   // The same on a level, which in a damaged list may lead round in a circle; then nullptr, too.
   [[nodiscard, NVM_INLINE]] node_head* node_at(link_word w, climb& up) const noexcept {

@@ -214,7 +214,8 @@ class tree : public sorted_face_of<tree<Memory, Nodes>, Memory, Nodes> {
   // nullptr: nothing can be there.
   [[nodiscard, NVM_INLINE]] node_head* node_at(link_word w) const noexcept {
     static_assert(before_head <= line_bytes);
-    return reinterpret_cast<node_head*>(memory_.inside(offset_of(w), sizeof(typename Nodes::node), start_of(w)));
+    return reinterpret_cast<node_head*>(
+        memory_.inside(offset_of(w), sizeof(typename Nodes::node), [w] { return start_of(w); }));
   }
   // < 0, 0, > 0.  A node that reaches out of the pool is after all of its order.
   [[nodiscard, NVM_INLINE]] int compare(const node_head* n, std::uint64_t order, const key& k) const noexcept {

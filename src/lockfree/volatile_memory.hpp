@@ -118,7 +118,8 @@ class volatile_memory {
   }
 
   [[nodiscard, NVM_INLINE]] std::byte* at(std::uint64_t offset) const noexcept { return base_ + offset; }
-  [[nodiscard, NVM_INLINE]] std::byte* inside(std::uint64_t offset, std::uint64_t, std::uint64_t) const noexcept {
+  template <class Start>
+  [[nodiscard, NVM_INLINE]] std::byte* inside(std::uint64_t offset, std::uint64_t, Start&&) const noexcept {
     return base_ + offset;
   }
   [[nodiscard, NVM_INLINE]] std::byte* node_at(std::uint64_t offset) const noexcept { return base_ + offset; }
