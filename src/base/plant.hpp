@@ -32,6 +32,7 @@ enum class plant : unsigned char {
   extent_under_owner,        // an extent goes back to the pool though a thread allocates in a word of it
   recycled_without_through,  // log heap: a block's peers are recycled while recovery still needs all of them
   tombstone_let_go,          // log heap: a tombstone is cleaned while an older entry for its address remains
+  addresses_left_early,      // log heap: an object of another size comes where the log has entries about an older one
   node_checked_once,         // a cached node's address is not looked at again after its log address
   piece_cut_first,           // a piece ends before a change that is about the bytes after
   rest_last,                 // the rest of a piece after a change is mapped only when the change is made

@@ -148,7 +148,7 @@ class log_engine final : public engine, private logheap::transaction_host {
   }
   result<object_facts> find_around(std::uint64_t at) noexcept override {
     const std::lock_guard guard{own_lock_};
-    auto facts = facts_of(*own_, heap_.slot_start(at) + header_bytes, memory_->is_materialised());
+    auto facts = facts_of(*own_, heap_.slot_start(*own_, at) + header_bytes, memory_->is_materialised());
     if (facts && at - facts->payload >= facts->bytes) return fail(errc::bad_pointer, "offset %lx is in no object", at);
     return facts;
   }

@@ -9,8 +9,9 @@
 ///      quasi-transaction)
 ///   3. S victims' use = free; S ends of the cleaner's logs; F;  | logheap/E3  no recovery reads them any more, before
 ///                        they are filled again, and before a tombstone goes that hid their entries
-///   4. entries of the victims no longer count; tombstones with nothing left to hide no longer live; the victims may
-///      be used when no thread is inside that may have found an address in them
+///   4. entries of the victims no longer count; tombstones with nothing left to hide no longer live; home addresses
+///      that no entry is about may go to objects of any size; the victims may be used when no thread is inside that may
+///      have found an address in them
 // Fast: a victim in which nothing lives goes through 0, 3 and 4 alone (its versions are not above `through` either:
 // step 1 without copies).
 //
@@ -43,17 +44,15 @@ class cleaner {
     heap_type& h = heap_;
     h.busy_.fetch_add(1, std::memory_order_acq_rel);
     h.passes_.fetch_add(1, std::memory_order_relaxed);
-    const std::size_t n = clean(victims_max, whole);
+    const std::size_t n = [&] {
+      const biased_lock::guard guard{thread_.log_lock_, thread_.number_ + 1};
+      return clean(victims_max, whole);
+    }();
     h.busy_.fetch_sub(1, std::memory_order_acq_rel);
     return n;
   }
 
  private:
-  // Where something was that a part of a copy is about.
-  struct origin {
-    log_t self = 0;
-    home_space::slot slot;
-  };
   struct item {
     entry what;
     std::uint64_t version = 0;
@@ -292,7 +291,7 @@ class cleaner {
         is_object = about_it && w.entry() == e.self;
         if (planted(plant::tombstone_let_go) && e.kind == layout::entry_kind::tombstone) is_object = false;
       }
-      if (is_object) origins_.push_back({e.self, s});
+      if (is_object) origins_.push_back(e.self);
     }
     if (!layout::has_contents(e.kind)) {
       return is_object ? add(e.kind, e.home, e.size, 0, true) : status{};
@@ -363,8 +362,9 @@ class cleaner {
         left += n;
       }
       if (p.what.kind == layout::entry_kind::update) continue;
-      const origin& o = origins_[p.object];
-      if (home_space::move(o.slot, o.self, p.what.self)) {
+      // The slot may have gone, and another one be there: no word but that slot's leads to the victim's entry.
+      const home_space::slot s = h.homes_->find(p.what.home);
+      if (s.in != nullptr && home_space::move(s, origins_[p.object], p.what.self)) {
         left += entry_live_bytes;
       } else {
         h.no_longer_live(p.what.self, entry_live_bytes);
@@ -393,18 +393,23 @@ class cleaner {
     h.map_->release(thread_.client_);
     return moved;
   }
+  void drop_entries(const victim& v) noexcept {
+    heap_type& h = heap_;
+    const typename heap_type::inside in{h, thread_};
+    const auto idle = [&](log_t tombstone) { h.no_longer_live(tombstone, entry_live_bytes); };
+    for (std::size_t i = v.items; i < v.items_end; ++i) {
+      if (i + ahead < v.items_end) h.homes_->fetch(items_[i + ahead].what.home);
+      const item& it = items_[i];
+      if (it.what.kind != layout::entry_kind::tombstone && !it.carried) {
+        h.homes_->drop(it.what.home, bytes_in_slots(it.what), idle);
+      }
+    }
+  }
   // Step 4.
   void forget() noexcept {
     heap_type& h = heap_;
-    const auto idle = [&](log_t tombstone) { h.no_longer_live(tombstone, entry_live_bytes); };
     for (const victim& v : done_) {
-      for (std::size_t i = v.items; i < v.items_end; ++i) {
-        if (i + ahead < v.items_end) h.homes_->fetch(items_[i + ahead].what.home);
-        const item& it = items_[i];
-        if (it.what.kind != layout::entry_kind::tombstone && !it.carried) {
-          h.homes_->drop(it.what.home, bytes_in_slots(it.what), idle);
-        }
-      }
+      drop_entries(v);
       h.chunks_.at(v.number).state.store(chunk_state::limbo, std::memory_order_release);
       waiting_.chunks.push_back(v.number);
     }
@@ -425,7 +430,7 @@ class cleaner {
   std::vector<item> items_;
   typename heap_type::waiting_chunks waiting_;
   std::vector<part> copies_;
-  std::vector<origin> origins_;
+  std::vector<log_t> origins_;  // of objects and tombstones in copies: where their entries were
   std::vector<piece> live_;
   std::uint64_t fast_ = 0;
   std::uint64_t gained_ = 0;
@@ -479,6 +484,7 @@ status heap<M, Map>::start_cleaners() noexcept {
 // Ends the cleaner's logs: the next thread with its number may be no cleaner.
 template <media M, mapping Map>
 void heap<M, Map>::end_cleaner(thread& t) noexcept {
+  const std::lock_guard guard{sealing_};
   t.log_.seal_all();
   settle();
   give_buffer(t);

@@ -43,6 +43,8 @@ struct heap_statistics {
   std::uint64_t moved_bytes = 0;
   std::uint64_t passes = 0;  // of cleaners, those without a victim, too
   std::uint64_t mapping_bytes = 0;
+  std::uint64_t superblocks = 0;      // of home space that are known, large objects included
+  std::uint64_t home_free_bytes = 0;  // addresses that no superblock has
   std::uint64_t through = 0;
   std::uint64_t version = 0;
 };
@@ -126,6 +128,8 @@ class heap {
     friend class saved_mapping<M, Map>;
     const unsigned number_;
     typename Map::client client_;
+    // Held while the thread writes to its logs, until that is durable: others seal them in between (seal_logs()).
+    biased_lock log_lock_;
     log_writer<M> log_;
     std::vector<piece> pieces_;
     std::vector<home_range> ranges_, erased_;
@@ -171,19 +175,25 @@ class heap {
   // ---- transactions ----
 
   // Where the slot begins that holds the address; the address itself if none does.
-  [[nodiscard]] home_t slot_start(home_t home) const noexcept {
+  [[nodiscard]] home_t slot_start(thread& t, home_t home) noexcept {
+    const inside in{*this, t};
     const home_space::slot s = homes_->find(home);
     return s.in == nullptr ? home : s.home;
   }
-  // An object's addresses, for an open transaction.  errc::invalid, too_large, no_space, no_memory.
+  // An object's addresses, for an open transaction.  Cleans where they are short: addresses of objects that were freed
+  // come back when the log has no entry about them.  errc::invalid, too_large, no_space, no_memory.
   [[nodiscard]] result<object> allocate(thread& t, std::uint64_t size) noexcept {
-    const auto s = homes_->take(t.number_, size);
+    result<home_space::slot> s = take_home(t, size);
+    if (s.error() == errc::no_space) {
+      make_addresses([&] { return (s = take_home(t, size)).error() != errc::no_space; });
+    }
     if (!s) return s.error();
     return object{*s, size};
   }
   // An open transaction frees the object that begins at `home`.  errc::bad_pointer: none does, or it is being freed.
   // Its size is that of its slot: nothing is read of the log, where its entry is cold.
-  [[nodiscard]] result<object> release(thread&, home_t home) noexcept {
+  [[nodiscard]] result<object> release(thread& t, home_t home) noexcept {
+    const inside in{*this, t};
     const home_space::slot s = homes_->find(home);
     if (s.in == nullptr || s.home != home) return fail(errc::bad_pointer, "no object begins at home %lx", home);
     std::uint64_t word = s.word().load(std::memory_order_acquire);
@@ -209,7 +219,8 @@ class heap {
     }
   }
   // Bytes that the object may use that begins at `home`, one of an open transaction included.  errc::bad_pointer.
-  [[nodiscard]] result<std::uint64_t> slot_bytes_at(home_t home) noexcept {
+  [[nodiscard]] result<std::uint64_t> slot_bytes_at(thread& t, home_t home) noexcept {
+    const inside in{*this, t};
     const home_space::slot s = homes_->find(home);
     if (s.in == nullptr || s.home != home ||
         !(slot_word{s.word().load(std::memory_order_acquire)}.exists() || homes_->is_taken(s))) {
@@ -224,8 +235,8 @@ class heap {
     std::uint64_t size = 0;   // asked for
   };
   [[nodiscard]] result<room> room_at(thread& t, home_t home) noexcept {
-    const home_space::slot s = homes_->find(home);
     const inside in{*this, t};
+    const home_space::slot s = homes_->find(home);
     if (s.in == nullptr || s.home != home) return fail(errc::bad_pointer, "no object begins at home %lx", home);
     const slot_word w{s.word().load(std::memory_order_acquire)};
     if (w.exists()) {
@@ -247,9 +258,11 @@ class heap {
       return fail(errc::too_large, "version %lu: the log cannot count further", before);
     }
     for (;;) {
+      t.log_lock_.lock(t.number_ + 1);
       const status s = prepare(t, c);
       if (s) break;
       t.log_.drop();
+      t.log_lock_.unlock();
       map_->release(t.client_);
       const status made = s.error() == errc::no_space ? make_room(purpose_of(c)) : status{s.error()};
       if (made) continue;
@@ -263,6 +276,7 @@ class heap {
                  [&](std::byte* to, home_t home, std::uint64_t size) noexcept { gather(c.stores, to, home, size); });
     t.log_.flush_written();
     medium_.fence(edge{"logheap/E1"});
+    t.log_lock_.unlock();
     publish(t, c);
     // release: a thread that computes what has committed sees all of it done.
     t.committing_.store(0, std::memory_order_release);
@@ -518,8 +532,50 @@ class heap {
     const std::lock_guard guard{limbo_lock_};
     return limbo_.empty();
   }
+  [[nodiscard]] result<home_space::slot> take_home(thread& t, std::uint64_t size) noexcept {
+    const inside in{*this, t};
+    return homes_->take(t.number_, size);
+  }
+  // Cleans until has_come() finds an address, first what is sealed, then what threads are filling: at most as many
+  // chunks as there are, twice, since others go on filling them.
+  template <class HasCome>
+  void make_addresses(HasCome&& has_come) noexcept {
+    const auto try_it = [&] {
+      const std::uint64_t most = recycled_.load(std::memory_order_acquire) + 2 * std::uint64_t{chunks_.count()};
+      bool found = false;
+      (void)clean_until([&] {
+        found = has_come();
+        return found || recycled_.load(std::memory_order_acquire) > most;
+      });
+      return found;
+    };
+    if (!try_it() && seal_logs()) (void)try_it();
+  }
+  // Seals what threads and cleaners are filling; waits for commits and passes that are under way.  False: it was done
+  // before, and nothing has committed since.
+  bool seal_logs() noexcept {
+    const std::lock_guard guard{sealing_};
+    const std::uint64_t version = clock_.load(std::memory_order_relaxed);
+    if (std::exchange(sealed_at_, version) == version) return false;
+    for (const auto& p : thread_pointers_) {
+      // acquire: pairs with join_as().  It stays while `sealing_` is held.
+      thread* const t = p.load(std::memory_order_acquire);
+      if (t == nullptr) continue;
+      const biased_lock::guard log{t->log_lock_, 0};
+      t->log_.seal_all();
+    }
+    settle();
+    return true;
+  }
   // Back-pressure: a thread that finds no free chunk cleans until there is one, or nothing to be cleaned.
   [[nodiscard]] status make_room(purpose why) noexcept {
+    if (clean_until([&] { return chunks_.has(why); })) return {};
+    return fail(errc::no_space, "the log is full: %u chunks, and nothing in them that could be cleaned",
+                chunks_.count());
+  }
+  // False: there is nothing to be cleaned.
+  template <class Enough>
+  [[nodiscard]] bool clean_until(Enough&& enough) noexcept {
     const auto progress = [this] {
       return recycled_.load(std::memory_order_acquire) + drained_.load(std::memory_order_acquire);
     };
@@ -529,17 +585,14 @@ class heap {
       const std::uint64_t version = clock_.load(std::memory_order_seq_cst);
       const bool all_committed = committed_through() >= version;
       drain_limbo();
-      if (chunks_.has(why)) return {};
+      if (enough()) return true;
       if (clean(pass_victims, true) != 0) continue;
       drain_limbo();
-      if (chunks_.has(why)) return {};
+      if (enough()) return true;
       // Another thread may have taken a chunk that became free, or may be about to free one.
       const bool is_quiet = all_committed && clock_.load(std::memory_order_seq_cst) == version && limbo_is_empty() &&
                             busy_.load(std::memory_order_acquire) == 0 && progress() == before;
-      if (is_quiet) {
-        return fail(errc::no_space, "the log is full: %u chunks, and nothing in them that could be cleaned",
-                    chunks_.count());
-      }
+      if (is_quiet) return false;
       std::this_thread::yield();
     }
   }
@@ -591,7 +644,9 @@ class heap {
   std::atomic<unsigned> busy_{0};          // passes under way, and chunks on their way from limbo
   std::atomic<std::uint32_t> hand_{0};     // where the next search for victims begins
 
-  std::mutex own_cleaner_lock_;  // of the cleaner as which a thread works that needs room
+  std::mutex sealing_;                           // one thread seals logs of others at a time; before all others
+  std::uint64_t sealed_at_ = ~std::uint64_t{0};  // version then
+  std::mutex own_cleaner_lock_;                  // of the cleaner as which a thread works that needs room
   thread* own_cleaner_ = nullptr;
   std::mutex wake_lock_;
   std::condition_variable wake_;

@@ -62,6 +62,7 @@ inline status heap<M, Map>::lay_out_stores(thread& t, const changes& c, purpose 
   const auto end_run = [&]() -> status {
     if (run.size == 0) return {};
     const part p{{layout::entry_kind::update, run.home, run.size, 0, 0}, nullptr};
+    const inside in{*this, t};
     const bool inside_objects = homes_->each_slot(run.home, run.size, [&](const home_space::slot& s) {
       const slot_word w{s.word().load(std::memory_order_acquire)};
       if (!w.exists() && !homes_->is_taken(s)) run.size = 0;
@@ -118,7 +119,7 @@ inline void heap<M, Map>::publish(thread& t, const changes& c) noexcept {
     const slot_word old = home_space::set(at, slot_word::state::freed, p.what.self);
     gone.add(old.entry(), entry_live_bytes);
     map_->erase(t.client_, {at.home, at.bytes}, replaced);
-    if (at.in->slots != 1) homes_->give(at);  // a run: with the last entry about it
+    homes_->give(at);
   }
   map_->release(t.client_);
 }

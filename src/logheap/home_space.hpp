@@ -8,10 +8,19 @@
 // A slot's word says where in the log the object's allocation is, or the tombstone of the last one; and how many
 // entries about the slot's bytes are in the log, stale ones and allocations included, tombstones not.  A tombstone is
 // needed as long as there are any: a slot may be allocated again at once, since the newer allocation then hides older
-// entries; a run is used again when its count is 0.
+// entries, which are of the same slot.  An object of another size may be there when all counts are 0: a superblock of
+// which no slot is taken and all words are 0 gives its addresses back, a large object's or a class's.
 //
-// Threads: any number.  take() of one `thread` by one thread at a time.  Locks: a superblock's, a class's list, both
-// leaves and never two at a time.
+/// A superblock leaves, under its lock, and `where` is `gone`, once: whoever gives a slot back, or drops a slot's last
+/// entry, looks whether it was the last.
+///   1. the list of its class, or the thread that keeps it, leads to it no more
+///   2. neither does the table, nor the list of all (superblocks.hpp)
+///   3. its units are free
+// An empty one that a thread keeps for its next object stays, until addresses are short.
+//
+// Threads: any number.  take() of one `thread` by one thread at a time.  Who looks for a slot by its address is inside
+// the epochs until it is done with it, unless the slot is known to be taken or to have entries.  Lock order: a
+// superblock's, that of the classes' lists.
 #pragma once
 
 #include <array>
@@ -20,9 +29,9 @@
 #include <memory>
 #include <mutex>
 #include <new>
-#include <vector>
+#include <optional>
 
-#include "logheap/mapping.hpp"
+#include "logheap/superblocks.hpp"
 #include "space/space.hpp"
 
 namespace nvm::logheap {
@@ -54,7 +63,6 @@ class home_space {
   static constexpr unsigned classes_max = 64;
   static constexpr unsigned units_per_superblock = 8;
 
-  struct superblock;
   // A slot of a superblock, or a large object.
   struct slot {
     superblock* in = nullptr;  // nullptr: no object can be here
@@ -64,42 +72,28 @@ class home_space {
     [[nodiscard]] std::atomic<std::uint64_t>& word() const noexcept { return in->words[index]; }
   };
 
-  struct superblock {
-    home_t home = 0;
-    std::uint64_t slot_bytes = 0;
-    unsigned slots = 0;       // 1: a large object
-    unsigned size_class = 0;  // classes_max: a large object
-    spin_lock lock;           // guards `taken` and `free`
-    unsigned free = 0;
-    bool listed = false;  // in its class's list, or the current one of a thread
-    std::unique_ptr<std::uint64_t[]> taken;
-    std::unique_ptr<std::atomic<std::uint64_t>[]> words;
-    superblock* next = nullptr;  // in the list; guarded by the list's lock
-    superblock* all = nullptr;   // constant once published
-  };
-
-  home_space(home_t first, std::uint64_t bytes, std::uint64_t superblock_bytes, unsigned threads)
+  // `e`: of the threads.
+  home_space(epochs& e, home_t first, std::uint64_t bytes, std::uint64_t superblock_bytes, unsigned threads)
       : first_{first},
         bytes_{bytes},
         superblock_bytes_{superblock_bytes},
         unit_bytes_{superblock_bytes / units_per_superblock},
         unit_shift_{static_cast<unsigned>(std::countr_zero(unit_bytes_))},
         units_{bytes / unit_bytes_, 1},
-        table_{bytes / unit_bytes_} {
+        table_{bytes / unit_bytes_},
+        known_{e} {
     for (std::uint64_t size = 16;; size += std::max<std::uint64_t>(16, round_down(size / 8, 16))) {
       if (size > superblock_bytes_ / 8 || classes_ == classes_max) break;
       class_bytes_[classes_++] = size;
     }
-    current_.reset(new (std::nothrow) superblock*[std::size_t{threads} * classes_]());
+    kept_count_ = std::size_t{threads} * classes_;
+    kept_.reset(new (std::nothrow) std::atomic<superblock*>[kept_count_]());
     if (exists()) units_.extend(bytes_ / unit_bytes_);
-  }
-  ~home_space() {
-    for (superblock* b = all_.load(std::memory_order_relaxed); b != nullptr;) delete std::exchange(b, b->all);
   }
   home_space(const home_space&) = delete;
   home_space& operator=(const home_space&) = delete;
 
-  [[nodiscard]] bool exists() const noexcept { return units_.exists() && table_.exists() && current_ != nullptr; }
+  [[nodiscard]] bool exists() const noexcept { return units_.exists() && table_.exists() && kept_ != nullptr; }
   [[nodiscard]] bool inside(home_t home, std::uint64_t size) const noexcept {
     return home >= first_ && range_inside(home - first_, size, bytes_);
   }
@@ -109,35 +103,48 @@ class home_space {
     return size <= small_max() ? class_bytes_[class_of(size)] : round_up(size, unit_bytes_);
   }
 
-  // Takes addresses for an object, which are its own until give().  errc::too_large, no_space, no_memory.
+  // Superblocks that are known, large objects included; and bytes that are in none.
+  [[nodiscard]] std::uint64_t superblocks_known() const noexcept { return known_.known(); }
+  [[nodiscard]] std::uint64_t free_bytes() const noexcept { return units_.free_pages() << unit_shift_; }
+
+  // Takes addresses for an object, which are its own until give().  Inside the epochs.  errc::too_large, no_space,
+  // no_memory.
   [[nodiscard]] result<slot> take(unsigned thread, std::uint64_t size) noexcept {
     if (size == 0) return fail(errc::invalid, "an object of 0 bytes");
     if (size > bytes_) return fail(errc::too_large, "an object of %lu bytes: home space has %lu", size, bytes_);
     if (size > small_max()) return take_large(size);
     const unsigned c = class_of(size);
+    std::atomic<superblock*>& mine = kept_[std::size_t{thread} * classes_ + c];
     for (;;) {
-      superblock*& mine = current_[std::size_t{thread} * classes_ + c];
-      if (mine != nullptr) {
-        const std::lock_guard guard{mine->lock};
-        if (mine->free != 0) return slot_of(*mine, take_bit(*mine));
-        mine->listed = false;
+      // relaxed: this thread has stored it, or a thread that had its number before.
+      if (superblock* b = mine.load(std::memory_order_relaxed); b != nullptr) {
+        const std::lock_guard guard{b->lock};
+        // Otherwise another thread has needed its addresses since.
+        if (b->keeper == &mine) {
+          if (b->free != 0) return slot_of(*b, take_bit(*b));
+          b->where = superblock::place::none;
+          let_keeper_go(*b);
+        }
       }
-      mine = take_listed(c);
-      if (mine != nullptr) continue;
-      auto made = make_superblock(c);
-      if (!made) return made.error();
-      mine = *made;
+      superblock* b = take_listed(c);
+      if (b == nullptr) {
+        auto made = make_superblock(c);
+        if (!made) return made.error();
+        b = *made;
+      }
+      const std::lock_guard guard{b->lock};
+      if (b->where == superblock::place::gone) continue;
+      b->where = superblock::place::kept;
+      b->keeper = &mine;
+      // release: pairs with give_back_kept().
+      mine.store(b, std::memory_order_release);
     }
   }
-  // Gives a slot back: its transaction was aborted, or has freed the object.  A run is given back only if the log has
-  // no entry about it; otherwise the last drop() does that.
+  // Gives a slot back: its transaction was aborted, or has freed the object.  Until the log has no entry about it, an
+  // object of another size is not put there.
   void give(const slot& s) noexcept {
     superblock& b = *s.in;
-    if (b.slots == 1) {
-      if (s.word().load(std::memory_order_acquire) == 0) give_large(b);
-      return;
-    }
-    bool to_list = false;
+    bool empty = false;
     {
       const std::lock_guard guard{b.lock};
       std::uint64_t& word = b.taken[s.index / 64];
@@ -145,16 +152,16 @@ class home_space {
       NVM_ASSERT((word & bit) != 0);
       word &= ~bit;
       ++b.free;
-      if (!b.listed) to_list = b.listed = true;
+      empty = became_empty(b, s.index);
+      if (!empty && b.where == superblock::place::none && b.size_class != classes_max) list(b);
     }
-    if (to_list) list(b);
+    if (empty) give_back(&b);
   }
 
   // The slot that holds the address; none: `in` is nullptr.
   [[nodiscard]] slot find(home_t home) const noexcept {
     if (!inside(home, 1)) return {};
-    // acquire: pairs with the release in publish().
-    auto* b = reinterpret_cast<superblock*>(table_[unit_of(home)].load(std::memory_order_acquire));
+    superblock* const b = known_at(unit_of(home));
     if (b == nullptr) return {};
     const std::uint64_t index = (home - b->home) / b->slot_bytes;
     if (index >= b->slots) return {};
@@ -206,6 +213,7 @@ class home_space {
         return;
     }
   }
+  // Inside the epochs.
   template <class Idle>
   void drop(home_t home, std::uint64_t size, Idle&& idle) noexcept {
     (void)each_slot(home, size, [&](const slot& s) {
@@ -219,7 +227,7 @@ class home_space {
         if (!s.word().compare_exchange_weak(word, next.code(), std::memory_order_acq_rel)) continue;
         if (ends) {
           idle(w.entry());
-          if (s.in->slots == 1) give_large(*s.in);
+          drop_last(s);
         }
         return;
       }
@@ -252,10 +260,7 @@ class home_space {
   [[nodiscard]] status learn(home_t home, std::uint64_t size) noexcept {
     if (!inside(home, size)) return fail(errc::corrupt, "object at home %lx of %lu bytes: outside", home, size);
     const bool large = size > small_max();
-    const home_t at = large ? home : first_ + round_down(home - first_, superblock_bytes_);
-    const auto known = [&] {
-      return reinterpret_cast<superblock*>(table_[unit_of(home)].load(std::memory_order_acquire));
-    };
+    const auto known = [&] { return known_at(unit_of(home)); };
     superblock* b = known();
     const unsigned c = large ? classes_max : class_of(size);
     std::unique_lock guard{learning_, std::defer_lock};
@@ -264,16 +269,14 @@ class home_space {
       b = known();
     }
     if (b == nullptr) {
-      const std::uint64_t bytes = large ? round_up(size, unit_bytes_) : superblock_bytes_;
       if ((home - first_) % unit_bytes_ != 0 && large) {
         return fail(errc::corrupt, "object of %lu bytes at home %lx: no large object begins there", size, home);
       }
-      const std::uint64_t unit = unit_of(at);
-      if (!inside(at, bytes) || !units_.mark_busy(unit, bytes >> unit_shift_)) {
+      const home_range all = superblock_of(home, size);
+      if (!inside(all.home, all.size) || !units_.take_at(unit_of(all.home), all.size >> unit_shift_)) {
         return fail(errc::corrupt, "object of %lu bytes at home %lx overlaps another", size, home);
       }
-      units_.account(bytes >> unit_shift_);
-      auto made = publish(at, bytes, c);
+      auto made = publish(all.home, all.size, c);
       if (!made) return made.error();
       b = *made;
     }
@@ -285,56 +288,77 @@ class home_space {
     }
     return {};
   }
+  // Whether a superblock is known where that of such an object would be: learn() makes none then.
+  [[nodiscard]] bool is_known_around(home_t home, std::uint64_t size) const noexcept {
+    if (!inside(home, size)) return true;
+    const home_range all = superblock_of(home, size);
+    if (!inside(all.home, all.size)) return true;
+    for (std::uint64_t u = 0; u < all.size >> unit_shift_; ++u) {
+      if (known_at(unit_of(all.home) + u) != nullptr) return true;
+    }
+    return false;
+  }
   // Keeps addresses that the log has entries about, and no object, from being taken.  Called by any thread, when all
   // objects have been learnt.
   void keep_out(home_t home, std::uint64_t size) noexcept {
     const std::lock_guard guard{learning_};
     for (std::uint64_t u = unit_of(home); u <= unit_of(home + size - 1); ++u) {
-      if (table_[u].load(std::memory_order_acquire) == 0 && units_.mark_busy(u, 1)) units_.account(1);
+      if (known_at(u) == nullptr) (void)units_.take_at(u, 1);
     }
   }
   // Called when the words are as in the log: slots with an object are taken, the rest is free, except bytes that only
   // damage can have left without an object.  idle() as in drop().
   template <class Idle>
   void end_learning(Idle&& idle) noexcept {
-    for (superblock* b = all_.load(std::memory_order_acquire); b != nullptr; b = b->all) {
-      b->free = 0;
-      for (unsigned i = 0; i < b->slots; ++i) {
-        slot_word w{b->words[i].load(std::memory_order_relaxed)};
+    known_.for_each([&](superblock& b) {
+      b.free = b.in_use = 0;
+      for (unsigned i = 0; i < b.slots; ++i) {
+        slot_word w{b.words[i].load(std::memory_order_relaxed)};
         if (w.what() == slot_word::state::freed && w.count() == 0) {
           idle(w.entry());
           w = slot_word{};
-          b->words[i].store(0, std::memory_order_relaxed);
+          b.words[i].store(0, std::memory_order_relaxed);
         }
+        const bool is_taken = w.exists() || (w.what() == slot_word::state::none && w.count() != 0);
         const std::uint64_t bit = std::uint64_t{1} << i % 64;
-        if (w.exists() || (w.what() == slot_word::state::none && w.count() != 0)) {
-          b->taken[i / 64] |= bit;
-        } else {
-          b->taken[i / 64] &= ~bit;
-          ++b->free;
-        }
+        put_bit(b.taken[i / 64], bit, is_taken);
+        put_bit(b.used[i / 64], bit, w.code() != 0);
+        b.free += is_taken ? 0 : 1;
+        b.in_use += w.code() != 0 ? 1 : 0;
       }
-      if (b->slots == 1) {
-        if (b->words[0].load(std::memory_order_relaxed) == 0) give_large(*b);
-      } else if (b->free != 0) {
-        b->listed = true;
-        list(*b);
+      if (b.in_use == 0) {
+        b.where = superblock::place::gone;
+        give_back(&b);
+      } else if (b.size_class != classes_max && b.free != 0) {
+        list(b);
       }
-    }
+    });
   }
-  // Calls visit(slot, word) for each slot with a word.  At rest.
+  // Calls visit(slot, word) for each slot with a word.  At rest, or inside the epochs.
   template <class Visit>
   void for_each(Visit&& visit) const {
-    for (superblock* b = all_.load(std::memory_order_acquire); b != nullptr; b = b->all) {
-      for (unsigned i = 0; i < b->slots; ++i) {
-        const slot_word w{b->words[i].load(std::memory_order_acquire)};
-        if (w.code() != 0) visit(slot_of(*b, i), w);
+    known_.for_each([&](superblock& b) {
+      for (unsigned i = 0; i < b.slots; ++i) {
+        const slot_word w{b.words[i].load(std::memory_order_acquire)};
+        if (w.code() != 0) visit(slot_of(b, i), w);
       }
-    }
+    });
   }
 
  private:
   [[nodiscard]] std::uint64_t unit_of(home_t home) const noexcept { return (home - first_) >> unit_shift_; }
+  [[nodiscard]] superblock* known_at(std::uint64_t unit) const noexcept {
+    // acquire: pairs with the release in publish().
+    return reinterpret_cast<superblock*>(table_[unit].load(std::memory_order_acquire));
+  }
+  // The addresses of the superblock that such an object is in.
+  [[nodiscard]] home_range superblock_of(home_t home, std::uint64_t size) const noexcept {
+    if (size > small_max()) return {home, round_up(size, unit_bytes_)};
+    return {first_ + round_down(home - first_, superblock_bytes_), superblock_bytes_};
+  }
+  static void put_bit(std::uint64_t& word, std::uint64_t bit, bool set) noexcept {
+    word = set ? word | bit : word & ~bit;
+  }
   [[nodiscard]] unsigned class_of(std::uint64_t size) const noexcept {
     return static_cast<unsigned>(std::lower_bound(class_bytes_.begin(), class_bytes_.begin() + classes_, size) -
                                  class_bytes_.begin());
@@ -347,45 +371,128 @@ class home_space {
       std::uint64_t free = ~b.taken[w];
       if (w == b.slots / 64) free &= (std::uint64_t{1} << b.slots % 64) - 1;
       if (free == 0) continue;
-      b.taken[w] |= free & -free;
+      const std::uint64_t bit = free & -free;
+      b.taken[w] |= bit;
       --b.free;
+      b.in_use += (b.used[w] & bit) != 0 ? 0 : 1;
+      b.used[w] |= bit;
       return w * 64 + static_cast<unsigned>(std::countr_zero(free));
     }
   }
-  void list(superblock& b) noexcept {
-    const std::lock_guard guard{list_lock_};
-    b.next = listed_[b.size_class];
-    listed_[b.size_class] = &b;
+
+  // ---- leaving; each under the superblock's lock ----
+
+  // Looks whether the slot is still in use.  True: it was the last one, the superblock has left lists and threads, and
+  // the caller gives it back when it has let the lock go.
+  [[nodiscard]] bool became_empty(superblock& b, unsigned index) noexcept {
+    const std::uint64_t bit = std::uint64_t{1} << index % 64;
+    std::uint64_t& used = b.used[index / 64];
+    if ((used & bit) == 0 || (b.taken[index / 64] & bit) != 0) return false;
+    // acquire: pairs with the thread that has dropped the slot's last entry.  If its store is not seen, it has not
+    // taken the lock yet, and looks itself.
+    if (b.words[index].load(std::memory_order_acquire) != 0 && !planted(plant::addresses_left_early)) return false;
+    used &= ~bit;
+    if (--b.in_use != 0 || b.where == superblock::place::kept) return false;
+    leave(b);
+    return true;
   }
+  void leave(superblock& b) noexcept {
+    if (b.where == superblock::place::listed) unlist(b);
+    if (b.where == superblock::place::kept) let_keeper_go(b);
+    b.where = superblock::place::gone;
+  }
+  static void let_keeper_go(superblock& b) noexcept {
+    // relaxed: its thread looks at `keeper` under the lock.
+    std::exchange(b.keeper, nullptr)->store(nullptr, std::memory_order_relaxed);
+  }
+  void list(superblock& b) noexcept {
+    b.where = superblock::place::listed;
+    const std::lock_guard guard{list_lock_};
+    superblock*& head = listed_[b.size_class];
+    b.linked = true;
+    b.previous = nullptr;
+    b.next = head;
+    if (head != nullptr) head->previous = &b;
+    head = &b;
+  }
+  void unlist(superblock& b) noexcept {
+    const std::lock_guard guard{list_lock_};
+    // Otherwise a thread has just taken it from the list, and finds it gone.
+    if (b.linked) unlink(b);
+  }
+
+  // Under the lists' lock.
+  void unlink(superblock& b) noexcept {
+    b.linked = false;
+    if (b.next != nullptr) b.next->previous = b.previous;
+    (b.previous != nullptr ? b.previous->next : listed_[b.size_class]) = b.next;
+  }
+  // `where` stays `listed`: the caller looks under the superblock's lock whether it has gone meanwhile.
   [[nodiscard]] superblock* take_listed(unsigned c) noexcept {
     const std::lock_guard guard{list_lock_};
-    superblock* b = listed_[c];
-    if (b != nullptr) listed_[c] = b->next;
+    superblock* const b = listed_[c];
+    if (b != nullptr) unlink(*b);
     return b;
   }
+  // The slot has no entries any more.
+  void drop_last(const slot& s) noexcept {
+    bool empty = false;
+    {
+      const std::lock_guard guard{s.in->lock};
+      empty = became_empty(*s.in, s.index);
+    }
+    if (empty) give_back(s.in);
+  }
+  // Gives the addresses back of one that has left: nothing is in the log about them.
+  void give_back(superblock* b) noexcept {
+    const std::uint64_t unit = unit_of(b->home);
+    const std::uint64_t units = b->units;
+    // release: who finds another one there, made by the thread that takes the units, does not find this one later.
+    for (std::uint64_t u = 0; u < units; ++u) table_[unit + u].store(0, std::memory_order_release);
+    known_.remove(b);
+    units_.give(unit, units);
+  }
+  // Addresses are short: gives empty ones back that threads keep.  False: there are none.
+  bool give_back_kept() noexcept {
+    bool any = false;
+    for (std::size_t i = 0; i < kept_count_; ++i) {
+      // acquire: pairs with take().
+      superblock* const b = kept_[i].load(std::memory_order_acquire);
+      if (b == nullptr) continue;
+      {
+        const std::lock_guard guard{b->lock};
+        if (b->where != superblock::place::kept || b->in_use != 0) continue;
+        leave(*b);
+      }
+      give_back(b);
+      any = true;
+    }
+    return any;
+  }
+  [[nodiscard]] std::optional<std::uint64_t> take_units(page_use use, std::uint64_t count) noexcept {
+    auto unit = units_.take(0, use, count);
+    if (!unit && give_back_kept()) unit = units_.take(0, use, count);
+    return unit;
+  }
+
   [[nodiscard]] result<superblock*> make_superblock(unsigned c) noexcept {
-    const auto unit = units_.take(0, page_use::coarse, units_per_superblock);
+    const auto unit = take_units(page_use::coarse, units_per_superblock);
     if (!unit) return fail(errc::no_space, "home space has no room for another superblock");
     auto made = publish(first_ + *unit * unit_bytes_, superblock_bytes_, c);
-    if (!made) {
-      units_.give(*unit, units_per_superblock);
-      return made;
-    }
-    (*made)->listed = true;
+    if (!made) units_.give(*unit, units_per_superblock);
     return made;
   }
   [[nodiscard]] result<slot> take_large(std::uint64_t size) noexcept {
     const std::uint64_t count = ceil_div(size, unit_bytes_);
-    const auto unit = units_.take(0, page_use::run, count);
+    const auto unit = take_units(page_use::run, count);
     if (!unit) return fail(errc::no_space, "home space has no room for %lu bytes", size);
     auto made = publish(first_ + *unit * unit_bytes_, count * unit_bytes_, classes_max);
     if (!made) {
       units_.give(*unit, count);
       return made.error();
     }
-    (*made)->taken[0] = 1;
-    (*made)->free = 0;
-    return slot_of(**made, 0);
+    const std::lock_guard guard{(*made)->lock};
+    return slot_of(**made, take_bit(**made));
   }
   [[nodiscard]] result<superblock*> publish(home_t at, std::uint64_t bytes, unsigned c) noexcept {
     std::unique_ptr<superblock> b{new (std::nothrow) superblock};
@@ -394,26 +501,20 @@ class home_space {
     b->size_class = c;
     b->slot_bytes = c == classes_max ? bytes : class_bytes_[c];
     b->slots = static_cast<unsigned>(bytes / b->slot_bytes);
+    b->units = bytes >> unit_shift_;
     b->free = b->slots;
     b->taken.reset(new (std::nothrow) std::uint64_t[b->slots / 64 + 1]());
+    b->used.reset(new (std::nothrow) std::uint64_t[b->slots / 64 + 1]());
     b->words.reset(new (std::nothrow) std::atomic<std::uint64_t>[b->slots]());
-    if (b->taken == nullptr || b->words == nullptr) return fail(errc::no_memory, "no volatile memory for home space");
-    superblock* head = all_.load(std::memory_order_relaxed);
-    do {
-      b->all = head;
-    } while (!all_.compare_exchange_weak(head, b.get(), std::memory_order_acq_rel));
+    if (b->taken == nullptr || b->used == nullptr || b->words == nullptr) {
+      return fail(errc::no_memory, "no volatile memory for home space");
+    }
+    known_.add(b.get());
     // release: pairs with find(): a thread that finds it finds it whole.
-    for (std::uint64_t u = 0; u < (bytes >> unit_shift_); ++u) {
+    for (std::uint64_t u = 0; u < b->units; ++u) {
       table_[unit_of(at) + u].store(reinterpret_cast<std::uintptr_t>(b.get()), std::memory_order_release);
     }
     return b.release();
-  }
-  // The descriptor stays until the heap is closed: a thread may still be reading it.
-  void give_large(superblock& b) noexcept {
-    const std::uint64_t count = b.slot_bytes >> unit_shift_;
-    const std::uint64_t unit = unit_of(b.home);
-    for (std::uint64_t u = 0; u < count; ++u) table_[unit + u].store(0, std::memory_order_release);
-    units_.give(unit, count);
   }
 
   const home_t first_;
@@ -424,9 +525,12 @@ class home_space {
   unsigned classes_ = 0;
   std::array<std::uint64_t, classes_max> class_bytes_{};
   run_allocator units_;
-  sparse_array<std::uint64_t> table_;       // of each unit: address of its superblock
-  std::unique_ptr<superblock*[]> current_;  // of each thread, for each class
-  std::atomic<superblock*> all_{nullptr};
+  sparse_array<std::uint64_t> table_;  // of each unit: address of its superblock
+  // Of each thread, for each class: the superblock that its next object comes from.  It stores into these itself;
+  // another thread, nullptr, under the superblock's lock.
+  std::unique_ptr<std::atomic<superblock*>[]> kept_;
+  std::size_t kept_count_ = 0;
+  superblocks known_;
   spin_lock list_lock_;
   std::array<superblock*, classes_max> listed_{};
   std::mutex learning_;

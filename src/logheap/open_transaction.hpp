@@ -172,7 +172,7 @@ class open_transaction final : public tx::open_transaction, public tx::home_read
   }
   result<std::uint64_t> room_of(std::uint64_t payload) noexcept override {
     if (payload < header_bytes) return fail(errc::bad_pointer, "offset %lx is no object", payload);
-    auto bytes = heap_.slot_bytes_at(payload - header_bytes);
+    auto bytes = heap_.slot_bytes_at(*who_, payload - header_bytes);
     if (!bytes) return bytes.error();
     return *bytes - header_bytes;
   }

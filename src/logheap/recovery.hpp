@@ -85,11 +85,13 @@ class recovery {
   struct tombstone {
     entry what;
     std::uint64_t version;
+    bool holds = false;  // it is about a slot of a superblock that was learnt
   };
   // Findings of one part.
   struct part_found {
     std::vector<replay_list> dealt;  // for each share
     std::vector<tombstone> tombstones;
+    std::size_t unknown = 0;     // from here on no superblock was known where they are, the newest last
     std::vector<entry> entries;  // of the block at hand
     std::uint64_t blocks = 0;
     std::uint64_t entries_seen = 0;
@@ -372,8 +374,7 @@ class recovery {
     ++p.blocks;
     std::uint64_t filled = 0;
     for (const entry& e : p.entries) {
-      // When all allocations are known: a tombstone that hides nothing any more may be older than the present
-      // superblock, and is learnt from only where nothing else is known.
+      // When all allocations are known: deal_tombstones().
       if (e.kind == layout::entry_kind::tombstone) {
         p.tombstones.push_back({e, header.version});
         continue;
@@ -398,17 +399,48 @@ class recovery {
     if (!s && s.error() == errc::no_memory) throw std::bad_alloc{};
     return bool{s};
   }
+  // A tombstone that hides nothing any more may be older than the superblock that is there now, of another size: it is
+  // left out.  An allocation in the log proves its superblock, for while it is there no other can have been made.
+  // Where there is none, the newest tombstone does: entries that it hides have kept the superblock since.
   void deal_tombstones() {
+    const auto is_known = [&](const tombstone& t) { return heap_.homes_->is_known_around(t.what.home, t.what.size); };
+    in_parts([&](unsigned part) {
+      auto& all = parts_found_[part].tombstones;
+      const auto unknown = std::partition(all.begin(), all.end(), is_known);
+      std::for_each(all.begin(), unknown, [&](tombstone& t) { t.holds = learn(t.what); });
+      std::sort(unknown, all.end(), [](const tombstone& a, const tombstone& b) { return a.version < b.version; });
+      parts_found_[part].unknown = static_cast<std::size_t>(unknown - all.begin());
+    });
+    learn_unknown();
     in_parts([&](unsigned part) {
       part_found& p = parts_found_[part];
       for (const tombstone& t : p.tombstones) {
-        if (!learn(t.what)) continue;
+        if (!t.holds) continue;
         ++p.entries_seen;
         heap_.chunks_.of(t.what.self).filled.fetch_add(entry_live_bytes, std::memory_order_relaxed);
         cut(p, t.what, t.version, heap_.homes_->room_of(t.what.size));
       }
       std::vector<tombstone>{}.swap(p.tombstones);
     });
+  }
+  // Learns from tombstones about what no allocation has told of, of all parts the newest first.
+  void learn_unknown() {
+    std::vector<std::size_t> ends;  // those after it have been looked at
+    for (const part_found& p : parts_found_) ends.push_back(p.tombstones.size());
+    for (;;) {
+      tombstone* newest = nullptr;
+      std::size_t* end = nullptr;
+      for (std::size_t i = 0; i < parts_found_.size(); ++i) {
+        if (ends[i] == parts_found_[i].unknown) continue;
+        tombstone& t = parts_found_[i].tombstones[ends[i] - 1];
+        if (newest != nullptr && t.version <= newest->version) continue;
+        newest = &t;
+        end = &ends[i];
+      }
+      if (newest == nullptr) return;
+      newest->holds = learn(newest->what);
+      --*end;
+    }
   }
   // `room`: bytes from its home on that the entry is about; contents of the first of them.
   void cut(part_found& p, const entry& e, std::uint64_t version, std::uint64_t room) {
@@ -541,7 +573,7 @@ status heap<M, Map>::make_volatile_state() noexcept {
   try {
     map_.reset();
     homes_.reset();
-    homes_.emplace(r.home_first, r.home_bytes, r.superblock_bytes, epochs::threads_max);
+    homes_.emplace(epochs_, r.home_first, r.home_bytes, r.superblock_bytes, epochs::threads_max);
     make_map_(map_, epochs_, mapping_settings{r.home_first, r.home_bytes, settings_.partition_bytes});
   } catch (const std::bad_alloc&) {
     return fail(errc::no_memory, "no volatile memory for the heap");

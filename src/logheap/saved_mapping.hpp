@@ -245,6 +245,8 @@ heap_statistics heap<M, Map>::statistics() noexcept {
   s.moved_bytes = moved_bytes_.load(std::memory_order_relaxed);
   s.passes = passes_.load(std::memory_order_relaxed);
   s.mapping_bytes = map_->bytes_used();
+  s.superblocks = homes_->superblocks_known();
+  s.home_free_bytes = homes_->free_bytes();
   s.through = chunks_.through();
   s.version = clock_.load(std::memory_order_relaxed);
   return s;

@@ -162,7 +162,7 @@ TEST(log_heap_damage, of_an_allocation_in_a_used_slot_leaves_no_stale_bytes_behi
   heap_settings s = small_settings();
   s.chunk_bytes = 32768;
   ground<> g{2048, s};
-  const std::uint64_t slot = *g->slot_bytes_at(g.put(6000, 1));
+  const std::uint64_t slot = *g->slot_bytes_at(g.thread(), g.put(6000, 1));
   const auto cut_in = [&](home_t home) {
     return s.home_first + round_up(home - s.home_first, replay_record::bytes_max);
   };

@@ -133,8 +133,9 @@ class ground {
     t.store(home, bytes.data(), size);
     EXPECT_TRUE(t.commit()) << last_message();
   }
-  void free(home_t home) {
-    transaction_type t{*heap_, *thread_};
+  void free(home_t home) { free_by(*thread_, home); }
+  void free_by(typename heap_type::thread& who, home_t home) {
+    transaction_type t{*heap_, who};
     EXPECT_TRUE(t.release(home)) << last_message();
     EXPECT_TRUE(t.commit()) << last_message();
   }

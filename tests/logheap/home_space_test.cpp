@@ -1,6 +1,7 @@
 // What home space says of addresses.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <vector>
 
 #include "logheap/home_space.hpp"
@@ -23,7 +24,8 @@ walked walk(const home_space& homes, home_t home, std::uint64_t size) {
 
 // Damage may have left nothing that tells of an object, and entries that lead from its addresses into the next one.
 TEST(home_space, calls_for_each_slot_of_a_range_that_begins_or_goes_on_where_none_is_known) {
-  home_space homes{first, 1 << 20, superblock_bytes, 1};
+  epochs threads;
+  home_space homes{threads, first, 1 << 20, superblock_bytes, 1};
   ASSERT_TRUE(homes.exists());
   const home_t one = first + superblock_bytes;
   const home_t two = first + 3 * superblock_bytes;
@@ -39,6 +41,30 @@ TEST(home_space, calls_for_each_slot_of_a_range_that_begins_or_goes_on_where_non
   EXPECT_TRUE(inside.all);
   EXPECT_EQ(inside.slots, std::vector<home_t>{two});
   EXPECT_TRUE(walk(homes, first, superblock_bytes).slots.empty());
+}
+
+std::vector<home_space::slot> fill(home_space& homes, std::uint64_t size) {
+  std::vector<home_space::slot> all;
+  for (auto s = homes.take(0, size); s; s = homes.take(0, size)) all.push_back(*s);
+  return all;
+}
+
+// Nothing is in the log here: what was taken is given back as an aborted transaction gives it.
+TEST(home_space, holds_as_much_of_each_size_after_any_other) {
+  std::vector<std::uint64_t> sizes{16, 500, 4096, 100000};
+  do {
+    epochs threads;
+    home_space homes{threads, first, 1 << 20, superblock_bytes, 1};
+    ASSERT_TRUE(homes.exists());
+    for (int round = 0; round < 3; ++round) {
+      for (const std::uint64_t size : sizes) {
+        home_space fresh{threads, first, 1 << 20, superblock_bytes, 1};
+        const auto taken = fill(homes, size);
+        EXPECT_GE(taken.size(), fill(fresh, size).size() * 9 / 10) << size << " bytes, round " << round;
+        for (const home_space::slot& s : taken) homes.give(s);
+      }
+    }
+  } while (std::next_permutation(sizes.begin(), sizes.end()) && !HasFailure());
 }
 
 }  // namespace

@@ -1,4 +1,5 @@
 // Threads that commit and read, and cleaners in the background: each object is always of one transaction.
+#include <array>
 #include <thread>
 
 #include "ground.hpp"
@@ -105,6 +106,88 @@ TYPED_TEST(log_heap_threads, commit_and_read_while_cleaners_work) {
   EXPECT_TRUE(g.report().damaged.empty());
   as_expected();
   EXPECT_EQ(g.objects(), objects_before);
+  EXPECT_EQ(g->check(), "");
+}
+
+// A writer whose sizes drift; what it has is in `seen`, for others to look at, also when it is gone.
+template <class Kind>
+void drift(ground<Kind>& g, unsigned seed, std::array<std::atomic<home_t>, 64>& seen, std::atomic<unsigned>& faults) {
+  auto* t = *g->join();
+  std::mt19937_64 random{seed};
+  struct object {
+    home_t home;
+    std::vector<std::byte> bytes;
+  };
+  std::vector<object> mine;
+  for (int i = 1; i <= 3000; ++i) {
+    typename ground<Kind>::transaction_type tx{*g, *t};
+    if (mine.size() < 40 && random() % 2 == 0) {
+      const std::uint64_t size = i / 150 % 2 == 0 ? 16 + random() % 100 : 700 + random() % 2000;
+      if (const auto home = tx.allocate(size)) {
+        mine.push_back({*home, std::vector<std::byte>(size, static_cast<std::byte>(random()))});
+        tx.store(*home, mine.back().bytes.data(), size);
+        seen[random() % seen.size()].store(*home);
+      } else if (home.error() != errc::no_space) {
+        ++faults;
+      }
+    } else if (!mine.empty()) {
+      const std::size_t which = random() % mine.size();
+      std::vector<std::byte> found(mine[which].bytes.size());
+      g->read(*t, mine[which].home, found.data(), found.size());
+      if (found != mine[which].bytes || !tx.release(mine[which].home)) ++faults;
+      mine.erase(mine.begin() + static_cast<std::ptrdiff_t>(which));
+    }
+    if (!tx.commit()) ++faults;
+  }
+  for (const object& o : mine) g.free_by(*t, o.home);
+  g->leave(*t);
+}
+
+TYPED_TEST(log_heap_threads, have_addresses_for_any_size_while_others_look_at_what_was_there) {
+  heap_settings s = small_settings();
+  s.home_bytes = 1 << 18;
+  s.superblock_bytes = 4096;
+  s.cleaners = 1;
+  s.clean_from = 5;
+  s.clean_below = 60;
+  ground<TypeParam> g{400, s};
+  ASSERT_TRUE(g->start_cleaners()) << last_message();
+  std::array<std::atomic<home_t>, 64> seen{};
+  for (auto& home : seen) home.store(s.home_first);
+  std::atomic<unsigned> faults{0};
+  std::atomic<bool> done{false};
+  std::vector<std::thread> threads;
+  for (unsigned w = 0; w < 3; ++w) {
+    threads.emplace_back([&, w] { drift(g, w, seen, faults); });
+  }
+  threads.emplace_back([&] {
+    auto* t = *g->join();
+    std::mt19937_64 random{9};
+    while (!done.load()) {
+      const home_t home = seen[random() % seen.size()].load() + random() % 3;
+      if (g->slot_start(*t, home) > home) ++faults;
+      const auto room = g->room_at(*t, home);
+      if (!room && room.error() != errc::bad_pointer) ++faults;
+      const auto bytes = g->slot_bytes_at(*t, home);
+      if (!bytes && bytes.error() != errc::bad_pointer) ++faults;
+      std::uint64_t objects = 0;
+      if (random() % 64 == 0) g->for_each_object(*t, [&](home_t, std::uint64_t) { ++objects; });
+      if (objects > 3 * 40) ++faults;
+    }
+    g->leave(*t);
+  });
+  for (unsigned w = 0; w < 3; ++w) threads[w].join();
+  done.store(true);
+  threads.back().join();
+  g->stop_cleaners();
+  EXPECT_EQ(faults.load(), 0U);
+  EXPECT_TRUE(g.objects().empty());
+  EXPECT_EQ(g->check(), "");
+  // Whatever the threads were filling when they left.
+  EXPECT_NE(g.put(100'000, 1), 0U);
+  ASSERT_TRUE(g.crash_and_open()) << last_message();
+  EXPECT_TRUE(g.report().damaged.empty());
+  EXPECT_EQ(g.objects().size(), 1U);
   EXPECT_EQ(g->check(), "");
 }
 
