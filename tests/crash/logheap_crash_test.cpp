@@ -98,6 +98,11 @@ TEST(logheap_planted, a_tombstone_let_go_before_what_it_hides_is_found) {
     EXPECT_TRUE(finds(plant::tombstone_let_go, "a tombstone outlives what it hides", m));
   }
 }
+TEST(logheap_planted, addresses_that_go_to_another_size_before_the_log_has_forgotten_them_are_found) {
+  for (const model m : {model::x86, model::torn8}) {
+    EXPECT_TRUE(finds(plant::addresses_left_early, "home addresses go to objects of another size", m));
+  }
+}
 
 }  // namespace
 }  // namespace nvm::tests

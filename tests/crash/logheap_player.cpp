@@ -41,7 +41,7 @@ logheap::heap_settings settings_for(const logheap_variant& v) {
   s.root_word_copy = root_word + 64;
   s.chunk_bytes = 1024;
   s.home_first = 65536;
-  s.home_bytes = 65536;
+  s.home_bytes = v.home_bytes;
   s.superblock_bytes = 1024;
   s.partition_bytes = 1024;
   s.chunks_per_run = 4;
@@ -308,6 +308,11 @@ verdict live_on(machine& m, const logheap_variant& v) {
     for (unsigned i = 0; i < 3; ++i) {
       logheap_process::transaction_type t{p.heap(), p.thread(i % 2)};
       const auto at = t.allocate(40 + 100 * i);
+      // Of little home space the objects may have all.
+      if (at.error() == errc::no_space && v.home_bytes != logheap_variant{}.home_bytes) {
+        t.abort();
+        break;
+      }
       if (!at) return fault(last_message());
       const std::vector<std::byte> bytes(40 + 100 * i, std::byte{0xA5});
       t.store(*at, bytes.data(), bytes.size());
@@ -392,7 +397,9 @@ explore::subject logheap_subject_from(const logheap_variant& v, std::string name
   if (const std::uint64_t root = root_in(s.image); root != 0) s.volatile_bytes.push_back(session_of(root));
   return s;
 }
-explore::subject logheap_subject(const logheap_variant& v, const logheap_story& s) {
+explore::subject logheap_subject(const logheap_variant& of, const logheap_story& s) {
+  logheap_variant v = of;
+  v.home_bytes = s.home_bytes;
   explore::subject made = logheap_subject_from(v, s.name, s.steps, image_of(s.pages, s.fresh, v));
   if (s.fresh) made.volatile_bytes.push_back(session_of(root_in(image_of(s.pages, false, v))));
   return made;

@@ -18,6 +18,7 @@ namespace nvm::tests {
 struct logheap_variant {
   const char* name = "separate_logs";
   bool separate_logs = true;
+  std::uint64_t home_bytes = 65536;
 };
 
 class logheap_process;
@@ -90,6 +91,7 @@ struct logheap_story {
   logheap_steps steps;
   std::uint64_t pages = 40;  // of 1 KiB
   bool fresh = false;        // the image has no heap yet
+  std::uint64_t home_bytes = logheap_variant{}.home_bytes;
 };
 [[nodiscard]] const std::vector<logheap_story>& logheap_stories();
 [[nodiscard]] const logheap_story& logheap_story_named(const char* name);

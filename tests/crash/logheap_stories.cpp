@@ -28,6 +28,22 @@ void close_behind_an_old_end(logheap_player& p, bool cleaner_goes_on) {
   p.close_and_open();
   p.store(last, 24, 0x41);
 }
+// Home space has room for two superblocks: what comes is where the one before was, and of another size.
+void change_sizes(logheap_player& p) {
+  const home_t stays = p.put(900, 1);
+  for (int round = 0; round < 2; ++round) {
+    std::vector<home_t> small;
+    for (int i = 0; i < 3; ++i) small.push_back(p.put(24, 2 + i));
+    p.store(small[1] + 8, 8, 0x21);
+    (void)p.commit([&](auto& t) {
+      for (const home_t at : small) t.release(at);
+    });
+    const home_t large = p.put(600, 0x31 + round);
+    p.store(large + 100, 300, 0x41 + round);
+    p.store(stays, 200, 0x51 + round);
+    p.release(large);
+  }
+}
 }  // namespace
 
 const std::vector<logheap_story>& logheap_stories() {
@@ -177,6 +193,18 @@ const std::vector<logheap_story>& logheap_stories() {
        64},
       {"a cleaner that has nothing to do leaves a chunk for good",
        [](logheap_player& p) { close_behind_an_old_end(p, true); }, 64},
+      {"home addresses go to objects of another size", change_sizes, 40, false, 2048},
+      {"home addresses go to objects of another size, by several threads and after a close",
+       [](logheap_player& p) {
+         change_sizes(p);
+         p.close_and_open();
+         p.on(1);
+         const home_t a = p.put(100, 7);
+         p.release(a);
+         p.on(2);
+         (void)p.put(400, 8);
+       },
+       40, false, 2048},
       {"chunks are taken by one thread and filled by another",
        [](logheap_player& p) {
          p.fail_to_commit();
