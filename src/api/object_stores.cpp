@@ -238,7 +238,7 @@ all_pages_open::~all_pages_open() {
 
 stores::pool_bytes object_stores::bytes() const noexcept {
   const geometry g = shape();
-  return {pool_->base(), g.data_offset, g.size_bytes()};
+  return {pool_->base(), g.data_offset, g.size_bytes(), &pool_->closed_pages};
 }
 
 status object_stores::change(const body& f, lsn_t& lsn, closing* after) {

@@ -12,6 +12,7 @@
 #include <span>
 #include <vector>
 
+#include "space/face.hpp"
 #include "store/trie_memory.hpp"
 #include "tx/face.hpp"
 
@@ -20,14 +21,20 @@ namespace nvm::stores {
 // Where the data of a pool lies.
 struct pool_bytes {
   std::byte* base = nullptr;
-  std::uint64_t begin = 0, end = 0;  // offsets of the data
+  std::uint64_t begin = 0, end = 0;     // offsets of the data
+  links_into_stores* closed = nullptr;  // pages that cannot be accessed, where no link may lead; null: there are none
+
+  [[nodiscard]] bool has(std::uint64_t place, std::uint64_t bytes) const noexcept {
+    return place % 8 == 0 && place >= begin && range_inside(place, bytes, end) &&
+           (closed == nullptr || !closed->any_has(place, bytes));
+  }
 };
 
 class names_reader {
  public:
   explicit names_reader(const pool_bytes& of) noexcept : of_{of} {}
   const std::byte* view(std::uint64_t place, std::uint64_t bytes, std::byte*) noexcept {
-    if (place % 8 != 0 || place < of_.begin || !range_inside(place, bytes, of_.end)) return nullptr;
+    if (!of_.has(place, bytes)) return nullptr;
     return of_.base + place;
   }
 
@@ -43,7 +50,7 @@ class names_transaction {
   names_transaction(Transaction& t, const pool_bytes& of) noexcept : t_{t}, of_{of} {}
 
   const std::byte* view(std::uint64_t place, std::uint64_t bytes, std::byte* room) noexcept {
-    if (place % 8 != 0 || place < of_.begin || !range_inside(place, bytes, of_.end)) return nullptr;
+    if (!of_.has(place, bytes)) return nullptr;
     auto word = kept_.lower_bound(place);
     if (word == kept_.end() || word->first >= place + bytes) return of_.base + place;
     std::memcpy(room, of_.base + place, bytes);

@@ -20,6 +20,7 @@
 #include "nvm/region.h"
 #include "nvm/stm.h"
 #include "nvm/store.h"
+#include "store/names_layout.hpp"
 
 namespace nvm::tests {
 namespace {
@@ -280,6 +281,58 @@ TEST_P(closed_pages, are_reached_by_no_link_that_an_open_or_a_check_finds) {
     EXPECT_EQ(in_.sum_of_store(), with_store::sum);
     in_.close();
   }
+}
+
+// ---- links of the names of stores -----------------------------------------------------------------------------------
+
+// Whatever word of the catalogue or its trie leads there.
+TEST(closed_pages_and_names, are_reached_by_no_link_of_the_names) {
+  with_store in{"closed_names"};
+  in.create();
+  in.fill_store();
+  // Names with one beginning, so that the trie has more than one level.
+  for (int i = 0; i < 80; ++i) {
+    const std::string name = "tenant/" + std::string(1, static_cast<char>('a' + i % 5)) + std::to_string(i);
+    ASSERT_EQ(nvm_store_create(in.pool(), name.c_str(), nullptr), 0) << nvm_errormsg();
+  }
+  const std::uint64_t begin = in.pool()->file->geometry().data_offset;
+  in.close();
+  const std::string whole = bytes_of_file(in.path());
+  std::vector<std::uint64_t> links;
+  for (std::uint64_t at = begin; at + 8 <= whole.size(); at += 8) {
+    std::uint64_t word = 0;
+    std::memcpy(&word, &whole[at], sizeof word);
+    const std::uint64_t content = word & checked_mask;
+    const std::uint64_t to = (content & ((std::uint64_t{1} << layout::trie_place_bits) - 1)) << 4;
+    const std::uint64_t kind = content >> layout::trie_place_bits;
+    const bool leads = (kind == 1 || kind == 2) && to >= begin && to < whole.size();
+    if (word_holds(word, word_seed(at)) && leads) links.push_back(at);
+  }
+  ASSERT_GT(links.size(), 4U);
+  unsigned refused = 0;
+  for (const std::uint64_t at : links) {
+    std::string damaged = whole;
+    std::uint64_t was = 0;
+    std::memcpy(&was, &damaged[at], sizeof was);
+    const auto kind = static_cast<layout::trie_kind>((was & checked_mask) >> layout::trie_place_bits);
+    const std::uint64_t led = seal_word(layout::trie_child(kind, in.place()), word_seed(at));
+    std::memcpy(&damaged[at], &led, sizeof led);
+    write_file(in.path(), damaged);
+    NVM_POOL* const pool = nvm_pool_open(in.path().c_str());
+    if (pool == nullptr) continue;  // a root of something else
+    nvm_store_info info;
+    const auto count = [](const char*, void*) { return 0; };
+    for (const int answer : {nvm_store_stat(pool, "tenant/a0", &info), nvm_store_stat(pool, "tenant/e79", &info),
+                             nvm_store_names(pool, "", count, nullptr), nvm_store_create(pool, "tenant/new", nullptr),
+                             nvm_store_delete(pool, "tenant/c2")}) {
+      if (answer == 0) continue;
+      ++refused;
+      EXPECT_TRUE(nvm_errno() == NVM_E_CORRUPT || nvm_errno() == NVM_E_NOT_FOUND || nvm_errno() == NVM_E_BAD_POINTER)
+          << at << ' ' << nvm_errno() << ' ' << nvm_errormsg();
+    }
+    (void)nvm_pool_close(pool);
+  }
+  EXPECT_GT(refused, 0U);
 }
 
 // ---- addresses that a program gives ---------------------------------------------------------------------------------
