@@ -8,6 +8,7 @@
 #include <fstream>
 #include <iterator>
 #include <map>
+#include <random>
 #include <string>
 #include <thread>
 #include <vector>
@@ -237,6 +238,53 @@ TEST_F(log_engine, aborts_when_it_is_full_and_reads_and_frees_go_on) {
     ASSERT_NE(p, nullptr) << nvm_errormsg();
     std::memset(p, 1, 10000);
     ASSERT_EQ(nvm_tx_commit(pool), 0) << nvm_errormsg();
+  }
+  EXPECT_EQ(findings(), "");
+}
+
+// Addresses: home space has four times the capacity, and a size that is rounded up takes one at most.
+TEST_F(log_engine, holds_objects_of_any_size_after_those_of_any_other) {
+  const nvm_pool_options o = log_options();
+  make(o);
+  std::vector<std::size_t> sizes{24, 60, 130, 250, 500, 1000, 2000, 4000, 9000, 40000, 200000};
+  std::mt19937_64 random{7};
+  for (int round = 0; round < 3; ++round) {
+    std::shuffle(sizes.begin(), sizes.end(), random);
+    for (const std::size_t size : sizes) {
+      std::vector<unsigned char*> all;
+      const auto fill = [&](std::size_t i) { return static_cast<int>((i + size) % 251); };
+      const std::size_t each = std::max<std::size_t>(1, 4000 / size);
+      for (bool room = true; room;) {
+        ASSERT_EQ(nvm_tx_begin(pool), 0);
+        const std::size_t before = all.size();
+        for (std::size_t i = 0; i < each && room; ++i) {
+          auto* const p = static_cast<unsigned char*>(nvm_alloc(pool, 1, size));
+          room = p != nullptr;
+          if (!room) break;
+          std::memset(p, fill(all.size()), size);
+          all.push_back(p);
+        }
+        if (room && nvm_tx_commit(pool) == 0) continue;
+        ASSERT_TRUE(nvm_errno() == NVM_E_NO_SPACE || nvm_errno() == NVM_E_MUST_ABORT) << nvm_errormsg();
+        if (!room) {
+          ASSERT_NE(nvm_tx_commit(pool), 0);
+        }
+        all.resize(before);
+        room = false;
+      }
+      ASSERT_GT(all.size() * (size + 64), o.capacity / 2) << size << " bytes, round " << round;
+      for (std::size_t i = 0; i < all.size(); ++i) {
+        ASSERT_TRUE(all[i][0] == fill(i) && all[i][size - 1] == fill(i)) << size << " bytes, round " << round;
+      }
+      for (std::size_t i = 0; i < all.size();) {
+        ASSERT_EQ(nvm_tx_begin(pool), 0);
+        for (std::size_t n = 0; n < 50 && i < all.size(); ++n) {
+          ASSERT_EQ(nvm_free(pool, all[i++]), 0) << nvm_errormsg();
+        }
+        ASSERT_EQ(nvm_tx_commit(pool), 0) << nvm_errormsg();
+      }
+    }
+    reopen();
   }
   EXPECT_EQ(findings(), "");
 }
