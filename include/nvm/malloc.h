@@ -149,7 +149,8 @@ NVM_API int nvm_tx_next_async(NVM_POOL *pool, uint64_t *lsn);
  *
  * 0: committed, and durable as by nvm_tx_commit().  Another value of body: rolled back, and it is returned.  -1: rolled
  * back, with the errors of nvm_tx_begin() and nvm_tx_commit() (NVM_E_IN_DOUBT as there); NVM_E_NO_TRANSACTION or
- * NVM_E_TX_OPEN, where body has ended the transaction or left levels open.
+ * NVM_E_TX_OPEN, where body has ended the transaction or left levels open.  Turns that body itself commits
+ * (nvm_tx_next()) stay; all this is about the one that is open at its end.
  *
  * In code of holdfast-cc a store cannot fail, and a transaction of a full pool may find no room to keep its old bytes
  * (NVM_E_NO_SPACE, NVM_E_LOG_FULL, NVM_E_NO_MEMORY).  So may an atomic block (NVM_ATOMIC) that can be neither begun nor
@@ -157,7 +158,9 @@ NVM_API int nvm_tx_next_async(NVM_POOL *pool, uint64_t *lsn);
  * left by longjmp: what this thread has begun since is rolled back, in all pools, and the call returns -1.  The program
  * goes on.  What body has changed in volatile memory stays, and so do its locks, but for those that -fnvm-locks lets go
  * at the end of a transaction.  So body is C, or C++ without destructors, and may be left at each of its stores.  A
- * transaction that was begun before the call, and had the failure, allows only abort.
+ * transaction that was begun before the call, and had the failure, allows only abort.  A function that a call of the
+ * library runs inside of body (a visitor, a hook) cannot be left: there the process ends as outside, unless it is in a
+ * nvm_tx_run() of its own.
  * More than eight of these calls inside each other are left as one.  Source: what Breeze (section IV) leaves open. */
 NVM_API int nvm_tx_run(NVM_POOL *pool, int (*body)(void *argument), void *argument);
 

@@ -17,9 +17,9 @@
  * A store has to be attached before its objects are touched.  Pages of stores that no thread has attached cannot be
  * accessed, pages of stores that are attached read-only cannot be written: a stray pointer traps there (SIGSEGV) before
  * it reads or changes a byte.  Pages lose access when no transaction can still write to them, at the latest in the
- * first call about stores after that.  Calls that are given an address there, nvm_tx_log() and stores by barriers
- * included, change nothing and fail with NVM_E_BAD_POINTER.  docs/stores.md says what this protects from, and what it
- * does not.
+ * first call about stores after that.  Calls that are given an address in a store that is not attached, nvm_tx_log()
+ * and stores by barriers included, change nothing and fail with NVM_E_BAD_POINTER.  docs/stores.md says what this
+ * protects from, and what it does not.
  *
  * Rights.  A store has an owner, a group and nine permission bits, which are asked as those of a file: attaching
  * read-only needs `r`, else `r` and `w`.  Names are the owner's, as in a folder with the sticky bit.  The ids are the

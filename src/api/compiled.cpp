@@ -210,6 +210,7 @@ int __nvm_jump_back(const nvm_jump_mark* mark) {
     }
   }
   (void)api::end_left_runs(mark);
+  mine.runs().forget_left(reinterpret_cast<const char*>(mark));
   return 0;
 }
 

@@ -156,6 +156,7 @@ void object_stores::protect_all() noexcept {
     page += e.length_pages;
   }
   close();
+  side_->pages_are_closing();  // what was found accessible between is asked about again
 }
 void object_stores::unprotect() noexcept {
   if (guard_ != nullptr) guard_->release(0, shape().capacity_bytes());
@@ -168,6 +169,7 @@ void object_stores::protect(std::uint64_t page, page_access to) noexcept {
     if (to == page_access::none) pool_->barriers.closes_from(offset);
     guard_->close_to(offset, bytes, to);
   });
+  if (to == page_access::none) side_->pages_are_closing();  // as above
 }
 
 // In a pool with a tier the store's pages leave memory last while it is attached.

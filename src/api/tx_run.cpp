@@ -1,7 +1,9 @@
 // nvm_tx_run(): a transaction whose body is a function of C, left by longjmp where a call inside of it could only end
 // the process otherwise.
+#include <algorithm>
 #include <csetjmp>
 #include <cstdio>
+#include <iterator>
 
 #include "api/pool_object.hpp"
 #include "api/tx_runs.hpp"
@@ -11,8 +13,15 @@
 namespace nvm::api {
 
 void tx_runs::fail_innermost(errc code, const char* later) noexcept {
-  while (count_ != 0 && !is_open(open_[count_ - 1].of, later)) --count_;
-  if (count_ == 0) return;
+  const thread_transactions& mine = thread_transactions::mine();
+  const auto goes_on = [&](const run& r) {
+    return is_open(r.of, later) && std::ranges::any_of(mine.open(), [&](const entry& e) {
+             return e.pool == r.pool && e.transaction->depth() >= r.level;
+           });
+  };
+  while (count_ != 0 && !goes_on(open_[count_ - 1])) --count_;
+  // A call of the library that waits for a function of the program, as a visitor, cannot be left.
+  if (count_ == 0 || platform::is_called_back()) return;
   failure_ = code;
   (void)std::snprintf(sentence_, sizeof sentence_, "%s", last_message());
   std::longjmp(*open_[count_ - 1].home, 1);
@@ -38,6 +47,7 @@ int nvm_tx_run(NVM_POOL* pool, int (*body)(void*), void* argument) {
   api::tx_runs& runs = api::thread_transactions::mine().runs();
   runs.forget_left(frame);
   const unsigned around = runs.count();
+  const nvm::platform::not_called_back here;
   std::jmp_buf home;
   // Nothing below changes a variable that is looked at after longjmp.
   if (setjmp(home) != 0) {
@@ -45,7 +55,7 @@ int nvm_tx_run(NVM_POOL* pool, int (*body)(void*), void* argument) {
     if (__nvm_jump_back(&before) != 0) return -1;
     return api::report(nvm::fail(runs.failure(), "%s", runs.sentence()));
   }
-  runs.enter({{frame, __builtin_return_address(0)}, &home});
+  runs.enter({{frame, __builtin_return_address(0)}, &home, pool, level});
   int code = 0;
   try {
     code = body(argument);

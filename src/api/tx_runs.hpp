@@ -7,6 +7,8 @@
 #include "api/left_frames.hpp"
 #include "base/result.hpp"
 
+struct nvm_pool;
+
 namespace nvm::api {
 
 // Of one thread.
@@ -15,6 +17,8 @@ class tx_runs {
   struct run {
     marked_frame of;  // of nvm_tx_run()
     std::jmp_buf* home;
+    const nvm_pool* pool;
+    unsigned level;  // of its transaction there
   };
 
   // Forgets the runs whose frames were left; `later` lies in a frame that was entered after those that were not.

@@ -158,12 +158,19 @@ class log_engine final : public engine, private logheap::transaction_host {
     const auto type_map = read_anchor(anchor_word::types);
     std::uint64_t damaged = 0;
     for (const std::uint64_t home : homes) {
-      const auto facts = [&] {
+      const auto look = [&] {
         const std::lock_guard guard{own_lock_};
         return facts_of(*own_, home + sizeof(layout::object_header), false);
-      }();
-      if (!facts && home != shape_.home_offset() && (!type_map || home != *type_map) && is_still_there(home)) {
-        damaged = home;
+      };
+      auto facts = look();
+      const bool is_programs = home != shape_.home_offset() && (!type_map || home != *type_map);
+      // Between room and header another object, of another size, may have come to the place.
+      for (unsigned looks = 1; !facts && is_programs && is_still_there(home); ++looks) {
+        if (looks == looks_max) {
+          damaged = home;
+          break;
+        }
+        facts = look();
       }
       // Skips the anchors, the type map, and objects that were freed meanwhile.
       if (!facts || facts->reserved) continue;
@@ -337,6 +344,7 @@ class log_engine final : public engine, private logheap::transaction_host {
     return homes;
   }
 
+  static constexpr unsigned looks_max = 4;  // at an object that other threads may be changing
   // Facts from the log, or from the caller's own transaction (`in_memory`).
   [[nodiscard]] result<object_facts> facts_of(thread_type& t, std::uint64_t payload, bool in_memory) noexcept {
     const std::uint64_t home = payload - header_bytes;

@@ -536,20 +536,34 @@ class heap {
     const inside in{*this, t};
     return homes_->take(t.number_, size);
   }
-  // Cleans until has_come() finds an address, first what is sealed, then what threads are filling: at most as many
-  // chunks as there are, twice, since others go on filling them.
+  // Cleans until has_come() finds an address, first what is sealed, then what threads are filling.
   template <class HasCome>
   void make_addresses(HasCome&& has_come) noexcept {
-    const auto try_it = [&] {
-      const std::uint64_t most = recycled_.load(std::memory_order_acquire) + 2 * std::uint64_t{chunks_.count()};
-      bool found = false;
-      (void)clean_until([&] {
-        found = has_come();
-        return found || recycled_.load(std::memory_order_acquire) > most;
-      });
-      return found;
-    };
-    if (!try_it() && seal_logs()) (void)try_it();
+    // relaxed: a seal before this is not needed again.
+    const std::uint64_t seals = seals_.load(std::memory_order_relaxed);
+    if (clean_for_addresses(has_come)) return;
+    // Another thread may have sealed after what this one has cleaned.
+    if (seal_logs() || seals_.load(std::memory_order_relaxed) != seals) (void)clean_for_addresses(has_come);
+  }
+  // What commits from now on is another allocation's business: other threads may go on for ever.  So a round that finds
+  // nothing to be cleaned counts, whether the log is quiet or not.
+  template <class HasCome>
+  [[nodiscard]] bool clean_for_addresses(HasCome&& has_come) noexcept {
+    constexpr unsigned rounds_without_gain = 200;
+    const std::uint64_t version = clock_.load(std::memory_order_seq_cst);
+    const std::uint64_t most = recycled_.load(std::memory_order_acquire) + 2 * std::uint64_t{chunks_.count()};
+    for (unsigned rounds = 0;;) {
+      const bool all_committed = committed_through() >= version;
+      drain_limbo();
+      if (has_come()) return true;
+      if (recycled_.load(std::memory_order_acquire) > most) return false;
+      if (clean(pass_victims, true) != 0) continue;
+      drain_limbo();
+      if (has_come()) return true;
+      const bool is_over = all_committed && limbo_is_empty() && busy_.load(std::memory_order_acquire) == 0;
+      if (is_over || ++rounds == rounds_without_gain) return false;
+      std::this_thread::yield();
+    }
   }
   // Seals what threads and cleaners are filling; waits for commits and passes that are under way.  False: it was done
   // before, and nothing has committed since.
@@ -557,6 +571,8 @@ class heap {
     const std::lock_guard guard{sealing_};
     const std::uint64_t version = clock_.load(std::memory_order_relaxed);
     if (std::exchange(sealed_at_, version) == version) return false;
+    // relaxed: looked at by threads that find nothing afterwards; what they miss they do not find.
+    seals_.fetch_add(1, std::memory_order_relaxed);
     for (const auto& p : thread_pointers_) {
       // acquire: pairs with join_as().  It stays while `sealing_` is held.
       thread* const t = p.load(std::memory_order_acquire);
@@ -646,6 +662,7 @@ class heap {
 
   std::mutex sealing_;                           // one thread seals logs of others at a time; before all others
   std::uint64_t sealed_at_ = ~std::uint64_t{0};  // version then
+  std::atomic<std::uint64_t> seals_{0};          // so often
   std::mutex own_cleaner_lock_;                  // of the cleaner as which a thread works that needs room
   thread* own_cleaner_ = nullptr;
   std::mutex wake_lock_;

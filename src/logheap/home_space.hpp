@@ -138,6 +138,7 @@ class home_space {
       b->keeper = &mine;
       // release: pairs with give_back_kept().
       mine.store(b, std::memory_order_release);
+      if (b->free != 0) return slot_of(*b, take_bit(*b));
     }
   }
   // Gives a slot back: its transaction was aborted, or has freed the object.  Until the log has no entry about it, an

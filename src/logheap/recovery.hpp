@@ -426,6 +426,7 @@ class recovery {
   // Learns from tombstones about what no allocation has told of, of all parts the newest first.
   void learn_unknown() {
     std::vector<std::size_t> ends;  // those after it have been looked at
+    ends.reserve(parts_found_.size());
     for (const part_found& p : parts_found_) ends.push_back(p.tombstones.size());
     for (;;) {
       tombstone* newest = nullptr;

@@ -42,7 +42,8 @@ namespace nvm::platform {
 
 namespace calls {
 inline constexpr unsigned char inside = 1;
-inline constexpr unsigned char struck = 2;  // zeros took the place of a page in this call
+inline constexpr unsigned char struck = 2;       // zeros took the place of a page in this call
+inline constexpr unsigned char called_back = 4;  // a function of the program runs inside a call
 // State of this thread; the handler writes it, too.
 [[gnu::tls_model("initial-exec")]] extern __thread unsigned char of_thread;
 // Memory that has failed and is still watched.
@@ -89,7 +90,7 @@ class out_of_call {
   out_of_call() noexcept : before_{calls::of_thread} {
     if ((before_ & calls::struck) != 0) [[unlikely]]
       calls::hide_zeros();
-    calls::of_thread = 0;
+    calls::of_thread = calls::called_back;
   }
   ~out_of_call() { calls::of_thread = before_; }
   out_of_call(const out_of_call&) = delete;
@@ -98,6 +99,22 @@ class out_of_call {
  private:
   unsigned char before_;
 };
+
+// While one exists, what runs is as it is outside of any call.
+class not_called_back {
+ public:
+  not_called_back() noexcept : before_{static_cast<unsigned char>(calls::of_thread & calls::called_back)} {
+    calls::of_thread &= static_cast<unsigned char>(~calls::called_back);
+  }
+  ~not_called_back() { calls::of_thread |= before_; }
+  not_called_back(const not_called_back&) = delete;
+  not_called_back& operator=(const not_called_back&) = delete;
+
+ private:
+  unsigned char before_;
+};
+// Whether a call of the library waits for what runs, begun since the last not_called_back.
+[[nodiscard]] inline bool is_called_back() noexcept { return (calls::of_thread & calls::called_back) != 0; }
 
 // Depth of this thread's calls, for frames that a jump leaves: go_back_to() this depth before the jump.
 [[nodiscard]] inline unsigned char call_depth() noexcept { return calls::of_thread & calls::inside; }
