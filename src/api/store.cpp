@@ -223,7 +223,7 @@ nvm_store* nvm_store_attach(NVM_POOL* pool, const char* name, unsigned flags) {
 int nvm_store_detach(nvm_store* store) {
   const nvm::platform::in_call here;
   if (nvm::status s = api::usable(store); !s) return api::report(s.error());
-  // What still waits to be freed in it after that is its collector's.
+  // Objects that cannot be freed yet are left to the collector of the store.
   if (store->pool->late.any() && api::thread_transactions::mine().in(store->pool) == nullptr &&
       !api::in_barrier_transaction()) {
     api::free_some_late(store->pool);

@@ -136,7 +136,7 @@ class store_side {
   [[nodiscard]] virtual open_store* attached(std::uint64_t page) noexcept = 0;
   [[nodiscard]] virtual std::uint64_t page_of(const open_store& s) const noexcept = 0;
   [[nodiscard]] virtual bool is_read_only(const open_store& s) const noexcept = 0;
-  // What tells this attachment of it from all others of the pool in this process, of any store; not 0.
+  // A number of this attachment, which no other attachment of a store of the pool has in this process; not 0.
   [[nodiscard]] virtual std::uint64_t attachment_of(const open_store& s) const noexcept = 0;
   // The attached store whose pages hold `offset`; nullptr: none does.
   [[nodiscard]] virtual open_store* holder(std::uint64_t offset) noexcept = 0;

@@ -545,8 +545,8 @@ class heap {
     // Another thread may have sealed after what this one has cleaned.
     if (seal_logs() || seals_.load(std::memory_order_relaxed) != seals) (void)clean_for_addresses(has_come);
   }
-  // What commits from now on is another allocation's business: other threads may go on for ever.  So a round that finds
-  // nothing to be cleaned counts, whether the log is quiet or not.
+  // Later commits are not waited for, since other threads may go on for ever.  So a round that finds nothing to be
+  // cleaned counts, whether the log is quiet or not.
   template <class HasCome>
   [[nodiscard]] bool clean_for_addresses(HasCome&& has_come) noexcept {
     constexpr unsigned rounds_without_gain = 200;

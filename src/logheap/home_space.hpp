@@ -11,8 +11,8 @@
 // entries, which are of the same slot.  An object of another size may be there when all counts are 0: a superblock of
 // which no slot is taken and all words are 0 gives its addresses back, a large object's or a class's.
 //
-/// A superblock leaves, under its lock, and `where` is `gone`, once: whoever gives a slot back, or drops a slot's last
-/// entry, looks whether it was the last.
+/// A superblock leaves, under its lock, and `where` is `gone`, once: the thread that gives a slot back, or drops a
+/// slot's last entry, looks whether it was the last.
 ///   1. the list of its class, or the thread that keeps it, leads to it no more
 ///   2. neither does the table, nor the list of all (superblocks.hpp)
 ///   3. its units are free
@@ -448,7 +448,7 @@ class home_space {
   void give_back(superblock* b) noexcept {
     const std::uint64_t unit = unit_of(b->home);
     const std::uint64_t units = b->units;
-    // release: who finds another one there, made by the thread that takes the units, does not find this one later.
+    // release: a thread that finds the superblock of the next owner of the units does not find this one later.
     for (std::uint64_t u = 0; u < units; ++u) table_[unit + u].store(0, std::memory_order_release);
     known_.remove(b);
     units_.give(unit, units);

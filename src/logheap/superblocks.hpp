@@ -1,7 +1,7 @@
 // Superblocks of home space as this process knows them: looked through, and let go when no thread can be looking at
 // them.
 //
-/// A superblock leaves.  Readers: who finds one by an address, or in for_each(), is inside the epochs.
+/// A superblock leaves.  A reader that finds one by an address, or in for_each(), is inside the epochs.
 ///   1. no table leads to it (home_space.hpp); remove(): the list neither; it waits
 ///   2. when some wait: a vector of the epochs; once every thread that was inside then has moved on, they are deleted
 // A thread that is at one in the list goes on: what follows has left later, and waits, too.

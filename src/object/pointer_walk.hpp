@@ -214,8 +214,8 @@ class pointer_plans {
   void untyped_are_bytes(bool yes) noexcept { untyped_are_bytes_ = yes; }
   // Objects of unknown type may have static pointers: for a static_mover.  May throw std::bad_alloc.
   void guess_static_pointers() { guesses_ = pointer_plan::guesses(layout::field_kind::static_pointer); }
-  // Objects of unknown type, and those whose visitor this program lacks, may have pointers in any aligned word.  May
-  // throw std::bad_alloc.
+  // Objects of unknown type may have pointers in any aligned word; `visited`: those whose visitor this program lacks,
+  // too.  May throw std::bad_alloc.
   void guess_pointers(bool visited) {
     guesses_ = pointer_plan::guesses(layout::field_kind::pointer);
     guesses_visited_ = visited;

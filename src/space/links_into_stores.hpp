@@ -1,5 +1,5 @@
-// Whether a link of the pool's own leads into pages of an object store, attached or not.  Such a link is damaged, and
-// those pages may be inaccessible: it is found out before it is followed.
+// Whether a link of the pool's own leads into pages of an object store that may be inaccessible.  Such a link is
+// damaged: it is found out before it is followed.
 //
 // Costs a load where no store was ever closed in this process.  Otherwise the numbers of the last 128 pages that were
 // found to be no store's are remembered until pages are closed again: a page that has come to a store since then could

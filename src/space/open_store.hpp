@@ -66,7 +66,7 @@ class open_store {
   [[nodiscard]] std::uint64_t page() const noexcept { return page_; }  // of the pool
   [[nodiscard]] bool read_only() const noexcept { return read_only_; }
 
-  // What tells this attachment from all others of the pool in this process, of any store; not 0.
+  // A number of this attachment, which no other attachment of a store of the pool has in this process; not 0.
   // relaxed: a thread that finds the store by its pages sees what was there before them.
   [[nodiscard]] std::uint64_t attachment() const noexcept {
     return std::uint64_t{place_} << 40 | times_.load(std::memory_order_relaxed);

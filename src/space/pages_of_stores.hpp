@@ -1,8 +1,8 @@
 // Pages that are an object store's, attached or not, or were one's since the pool was opened: one bit a page.
 //
 // Links of the pool's own structures lead to none of them; a link that does is damaged.  Such a page may be
-// inaccessible, so it is found out before the link is followed.  A bit stays when the page leaves its store: whoever
-// finds one asks the page map.
+// inaccessible, so it is found out before the link is followed.  A bit stays when the page leaves its store: a thread
+// that finds one asks the page map.
 //
 // link_reach says up to where a link needs no look at the bits: to the pool's end, or to the first page that has one.
 // So structures of a pool without stores pay for one comparison, which they need anyway.
