@@ -352,7 +352,7 @@ void survey_list(const listed& l, object::surveyed_objects& all) {
   const auto clusters = clusters_of(l.base, l.shape, l.page);
   if (!clusters) throw std::runtime_error("the clusters of a store");
   all.begin(*clusters, l.shape);
-  if (!all.survey(~0U, [](std::uint64_t) { return true; })) throw std::runtime_error("a survey");
+  if (!all.survey(~0U, [](std::uint64_t, std::uint64_t) { return true; })) throw std::runtime_error("a survey");
   for (const std::uint64_t header : l.reachable) {
     object::found_object f;
     if (!all.find(header, f)) throw std::runtime_error("a survey that lacks an object");

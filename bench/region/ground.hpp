@@ -49,7 +49,7 @@ class region_ground {
   }
   [[nodiscard]] region::domain<M>& domain() noexcept { return domain_; }
   [[nodiscard]] region::set_state<M>& set() noexcept { return *set_; }
-  [[nodiscard]] structure_pages& pages() noexcept { return space_; }
+  [[nodiscard]] region_pages& pages() noexcept { return space_; }
   [[nodiscard]] std::byte* base() const noexcept {
     return reinterpret_cast<std::byte*>(
         round_up(reinterpret_cast<std::uintptr_t>(memory_.data()), std::uint64_t{4096}));

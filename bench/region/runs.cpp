@@ -53,7 +53,7 @@ double of_pages(const options& o, const allocation_load& l) {
   medium_type medium{inner, latency_of(o)};
   region_ground<medium_type> at{medium, pool_bytes(l)};
   struct heap {
-    structure_pages& pages;
+    region_pages& pages;
     std::byte* base;
     unsigned thread;
     std::uint64_t size;

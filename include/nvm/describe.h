@@ -149,9 +149,15 @@ NVM_API int nvm_pool_each_undescribed(NVM_POOL *pool,
 /* A union without pointers, and anything else that has none; an array of them. */
 #define NVM_BYTES(f) NVM_PLACE_(#f, 0, f, f, 1, NVM_FIELD_BYTES, NULL)
 #define NVM_BYTES_ARRAY(f) NVM_PLACE_(#f, 0, f, f[0], NVM_COUNT_(f, f[0]), NVM_FIELD_BYTES, NULL)
+/* A field of any type that is zero after each open, and stored to without a log; an array of them: NVM_RESET
+ * (nvm/malloc.h); a flexible array.  NVM_RESET_FIELD(a.b) for one inside of a structure. */
+#define NVM_RESET_FIELD(f) NVM_PLACE_(#f, 0, f, f, 1, NVM_FIELD_RESET, NULL)
+#define NVM_RESET_ARRAY(f) NVM_PLACE_(#f, 0, f, f[0], NVM_COUNT_(f, f[0]), NVM_FIELD_RESET, NULL)
+#define NVM_FLEXIBLE_RESET(f) NVM_PLACE_(#f, 0, f, f[0], 0, NVM_FIELD_RESET, NULL)
 /* Neighbouring bit-fields: where they begin, how many bytes they share, "kind:0+3|on:3+1" by first bit and width. */
 #define NVM_BITS(at, bytes, names) {names, at, bytes, 1, NVM_FIELD_BYTES, 0, NULL, NULL}
-/* An array of structures, whose elements have so many fields; these follow, as NVM_INNER and NVM_INNER_POINTER. */
+/* An array of structures, whose elements have so many fields; these follow, as NVM_INNER, NVM_INNER_POINTER
+ * and NVM_INNER_RESET. */
 #define NVM_STRUCTURES(f, fields) \
   {#f,                            \
    offsetof(nvm_described, f),    \
@@ -166,6 +172,8 @@ NVM_API int nvm_pool_each_undescribed(NVM_POOL *pool,
              NVM_KIND_(NVM_DESCRIBED_(f[0].member)), NULL)
 #define NVM_INNER_POINTER(f, member, to) \
   NVM_PLACE_(#f "." #member, offsetof(nvm_described, f), f[0].member, f[0].member, 1, NVM_FIELD_POINTER, #to)
+#define NVM_INNER_RESET(f, member) \
+  NVM_PLACE_(#f "." #member, offsetof(nvm_described, f), f[0].member, f[0].member, 1, NVM_FIELD_RESET, NULL)
 /* A structure, or an array of them, whose pointers the visitor of its type tells (NVM_VISIT).  So many fields follow
  * that say to people what lies in one: NVM_INNER of an array, NVM_WITHIN of one structure. */
 #define NVM_VISITED(f, type, fields)         \

@@ -166,6 +166,14 @@ detail::described_fields static_pointer(const char *name, Member Object::*member
   fields.front().at.kind = NVM_FIELD_STATIC_POINTER;
   return fields;
 }
+// A field of any type that is zero after each open, and stored to without a log, or an array of them: NVM_RESET
+// (nvm/malloc.h).
+template <class Object, class Member>
+detail::described_fields reset_field(const char *name, Member Object::*member) {
+  auto f = detail::place_of(name, member);
+  f.at.kind = NVM_FIELD_RESET;
+  return {f};
+}
 // A structure, or an array of them, with its own fields.
 template <class Object, class Member, class... Fields>
 detail::described_fields inside(const char *name, Member Object::*member, Fields &&...fields) {

@@ -217,7 +217,8 @@ typedef struct nvm_reference_counts {
   uint32_t dying;     /* 1: it is freed when no thread can know it any more */
 } nvm_reference_counts;
 
-/* The counts of the object around `object`.  NVM_E_BAD_POINTER: there is none; NVM_E_INVALID: opened without `collect`.
+/* The counts of the object around `object`.  NVM_E_BAD_POINTER: there is none, or it is an object store's, which has no
+ * counts (docs/gc.md); NVM_E_INVALID: opened without `collect`.
  * O(1).  Any thread. */
 NVM_API int nvm_references(const void *object, nvm_reference_counts *counts);
 

@@ -67,7 +67,8 @@ enum nvm_kv_open_flags {
 /* Opens a store of the pool; NULL options: all zero.  Stores are opened, listed, renamed and dropped outside of this
  * thread's transactions; inside one the call fails (NVM_E_TX_OPEN), and the transaction is rolled back.  A handle is
  * good until it has been closed as often as it was opened, or its pool is closed; later calls fail (NVM_E_INVALID).
- * The same store opened twice is the same store. */
+ * The same store opened twice is the same store.  Each store that was open and is then dropped, renamed or replaced
+ * costs some 400 bytes of memory until its pool is closed, so that calls with its handles are refused. */
 NVM_API nvm_kv *nvm_kv_open(NVM_POOL *pool, const char *name, const nvm_kv_options *options);
 /* Closes a store, also after its pool was closed.  -1 (NVM_E_INVALID): it is closed already. */
 NVM_API int nvm_kv_close(nvm_kv *kv);
@@ -205,8 +206,9 @@ typedef struct nvm_kv_salvage_options {
 } nvm_kv_salvage_options;
 /* Reads what can be read of a store, also in a pool file that does not open; no process may have it open for change.
  * The call follows links as far as they are sound, then searches all records of the pool for those of the store.  It
- * does not change the file.  Returns how often it called lost(), 0: the store is whole; -1: nothing could be read
- * (NVM_E_NOT_FOUND: no store of that name).  Cost: reads the whole pool; memory for the keys of the store. */
+ * does not change the file.  A page that cannot be read counts as zeros, and is told once, with the place 0.  Returns
+ * how often it called lost(), 0: the store is whole; -1: nothing could be read (NVM_E_NOT_FOUND: no store of that
+ * name).  Cost: reads the whole pool; memory for the keys of the store. */
 NVM_API int64_t nvm_kv_salvage(const char *path, const char *store, const nvm_kv_salvage_options *options);
 
 /* Calls visit() with name and index of each store of the pool, in the order of names, until it returns non-zero;
@@ -214,7 +216,9 @@ NVM_API int64_t nvm_kv_salvage(const char *path, const char *store, const nvm_kv
 NVM_API int nvm_kv_each(NVM_POOL *pool, int (*visit)(const char *name, enum nvm_kv_index index, void *argument),
                         void *argument);
 /* Removes a store with its entries.  Its name disappears at once, its entries one batch after the other: if the process
- * dies meanwhile, the next process that opens a store of the pool goes on.  NVM_E_BUSY: the store is open. */
+ * dies meanwhile, the next process that opens a store of the pool goes on.  0 once the name is gone, also where entries
+ * cannot be freed now, because they are damaged or memory is short: a later call tries again.  -1: nothing has changed,
+ * unless it is NVM_E_IN_DOUBT.  NVM_E_BUSY: the store is open. */
 NVM_API int nvm_kv_drop(NVM_POOL *pool, const char *name);
 /* Zero-initialise, then set what matters. */
 typedef struct nvm_kv_drop_options {
@@ -225,8 +229,8 @@ typedef struct nvm_kv_drop_options {
 } nvm_kv_drop_options;
 /* The same; NULL options: all zero. */
 NVM_API int nvm_kv_drop_with(NVM_POOL *pool, const char *name, const nvm_kv_drop_options *options);
-/* Gives a store another name.  A store that has the new name already is dropped in the same step.  NVM_E_BUSY: one of
- * the two is open. */
+/* Gives a store another name.  A store that has the new name already is dropped in the same step, as by nvm_kv_drop().
+ * -1: nothing has changed, as there.  NVM_E_BUSY: one of the two is open. */
 NVM_API int nvm_kv_rename(NVM_POOL *pool, const char *name, const char *new_name);
 
 #ifdef __cplusplus

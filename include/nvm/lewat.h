@@ -113,7 +113,7 @@ static inline lewat_tid mtx_start(void) {
   if (lewat_group != NULL) return 0;
   lewat_group = nvm_region_group_begin(lewat_set, NULL, 0);
   if (lewat_group == NULL) return 0;
-  lewat_failed = 0;
+  if (lewat_open == 0) lewat_failed = 0;
   return lewat_group_id = ++lewat_groups;
 }
 static inline int lewat_mtx_over(lewat_tid tid, int commits) {

@@ -66,6 +66,38 @@ NVM_API NVM_POOL *nvm_scope_pool(void);
 #define NVM_STALE_OK
 #endif
 
+/* NVM_STRUCT session { pthread_mutex_t lock NVM_RESET; int fd NVM_RESET; struct buffer *cache NVM_RESET; long id; };
+ *
+ * What means nothing to the next process: locks, descriptors, plain pointers, counters since the start.  Such a field
+ * is zero, in every object of its type, when nvm_pool_open() returns, whatever came before: a kill, a power cut or a
+ * close, also in a process that opens read-only.  After that it has what was stored.  holdfast-cc logs no stores to
+ * it; they take effect at once, stay after an abort and need no transaction.  Logged all the same, and taken back by an
+ * abort: whole structures that are assigned, blocks that end outside of the field, stores through an address that
+ * another function was given, and what the program itself announces with the object around.
+ *
+ * Any type, arrays and structures too, in a structure that is NVM_STRUCT.  Pointers in it are followed by nobody: an
+ * object to which nothing else leads is garbage.  Errors of holdfast-cc: members of unions, bit-fields, references,
+ * pointers to members, types with virtual functions or that log their own changes (nvm::p), tags of unions, and what a
+ * type of a library keeps as bytes (std::optional).  Objects have the type that they were allocated with: those of
+ * nvm_malloc() have none.  An object of a multiple of the type's size is an array of it; in one of another size only
+ * the first structure has the fields, so bytes that follow it (`char text[1]`) are safe only if they are declared as
+ * `char text[]`: an array of one element at the end is an error.  A flexible array goes to the object's end:
+ * structures in it have the fields in whole elements, so place nothing after them.  A field may become NVM_RESET
+ * later under its name, unless it was an NVM_PTR or is a flexible array where none was; one that is so no longer is
+ * another layout (nvm.h, "Layouts").  Where layouts differ and the pool has such objects, NVM_TYPES_ACCEPT is refused,
+ * and NVM_TYPES_IGNORE leaves their fields alone: convert objects into those of a type of another name.  Objects whose
+ * layout the pool lacks (of a program that had none) are NVM_E_TYPE_MISMATCH, unless NVM_TYPES_ACCEPT says that they
+ * have the program's.
+ *
+ * Cost: an open reads the header of each object that is large enough, if a type of the pool or the program has such a
+ * field; else nothing.  Pools of engine log are refused (NVM_E_ENGINE).  With other compilers NVM_RESET says nothing:
+ * NVM_RESET_FIELD (nvm/describe.h) does. */
+#if defined(__HOLDFAST_TYPES__)
+#define NVM_RESET __attribute__((annotate("nvm_reset")))
+#else
+#define NVM_RESET
+#endif
+
 /* ---- the family ---- */
 
 /* New memory, by the scope.  0 bytes give memory of 1 byte, as the C library does. */
@@ -103,10 +135,12 @@ NVM_API size_t nvm_malloc_usable_size(void *memory);
  * does nothing.  Calls on the pool fail all the same.  Use: a child that writes a snapshot while the parent goes on.
  * Other threads that store at the moment of the fork leave half of what they do, as fork() does with any memory.
  *
- * Cost, at each fork: the pages in use are copied while the thread waits, and are the child's memory until it ends.
- * If memory is short, the child has no picture.  At most 8 pools; not with engine log, a second file (nvm/tier.h),
- * object stores, or while a relocation goes on: NVM_E_ENGINE.  -1: that, NVM_E_INVALID, NVM_E_TOO_LARGE, NVM_E_FORKED.
- * Threads: any. */
+ * Cost, at each fork: the pages in use are copied while the thread waits, and are the child's memory until it ends;
+ * a thread that gives blocks of the file back (nvm_pool_trim()), or makes the pool's first object store, waits, too.
+ * At most 8 pools; not with engine log, a second file (nvm/tier.h), object stores, or while a relocation goes on:
+ * NVM_E_ENGINE.  If memory is short at the fork, or the pool has got object stores since this call, the child has no
+ * picture, and nothing says so before it accesses the pool.  -1: NVM_E_ENGINE, NVM_E_INVALID, NVM_E_TOO_LARGE,
+ * NVM_E_FORKED.  Threads: any. */
 enum nvm_fork { NVM_FORK_NOTHING = 0, NVM_FORK_PICTURE = 1 };
 NVM_API int nvm_pool_set_fork(NVM_POOL *pool, uint32_t what);
 
@@ -156,12 +190,11 @@ NVM_API int nvm_tx_next_async(NVM_POOL *pool, uint64_t *lsn);
  * (NVM_E_NO_SPACE, NVM_E_LOG_FULL, NVM_E_NO_MEMORY).  So may an atomic block (NVM_ATOMIC) that can be neither begun nor
  * committed.  Outside of this call the process ends there, and the next open rolls back.  Inside, the innermost body is
  * left by longjmp: what this thread has begun since is rolled back, in all pools, and the call returns -1.  The program
- * goes on.  What body has changed in volatile memory stays, and so do its locks, but for those that -fnvm-locks lets go
- * at the end of a transaction.  So body is C, or C++ without destructors, and may be left at each of its stores.  A
- * transaction that was begun before the call, and had the failure, allows only abort.  A function that a call of the
- * library runs inside of body (a visitor, a hook) cannot be left: there the process ends as outside, unless it is in a
- * nvm_tx_run() of its own.
- * More than eight of these calls inside each other are left as one.  Source: what Breeze (section IV) leaves open. */
+ * goes on.  What body has changed in volatile memory stays, and its locks stay held.  So body is C, or C++ without
+ * destructors, and may be left at each of its stores.  A transaction that was begun before the call, and had the
+ * failure, allows only abort.  A function that a call of the library runs inside of body (a visitor, a hook) cannot be
+ * left: there the process ends as outside, unless it is in a nvm_tx_run() of its own. More than eight of these calls
+ * inside each other are left as one.  Source: what Breeze (section IV) leaves open. */
 NVM_API int nvm_tx_run(NVM_POOL *pool, int (*body)(void *argument), void *argument);
 
 /* How full the log is: a turn that has filled half of it ends early.

@@ -197,8 +197,8 @@ enum nvm_log_flags {
 /* What happens to the layouts of a program's durable types when it opens a pool (see "types" below). */
 enum nvm_types {
   NVM_TYPES_CHECK = 0,  /* new ones are written into the pool; one that differs from its objects is refused */
-  NVM_TYPES_ACCEPT = 1, /* as CHECK, but the program's layout replaces the pool's: it knows how to read old objects */
-  NVM_TYPES_IGNORE = 2  /* nothing is compared, nothing written */
+  NVM_TYPES_ACCEPT = 1, /* the program reads old objects, and its layout replaces the pool's; refused with NVM_RESET */
+  NVM_TYPES_IGNORE = 2  /* nothing is written; NVM_RESET counts only where pool and program have the same layout */
 };
 
 /* What happens when a pool's addresses are taken, or others are asked for (nvm_pool_options.address).  Stored pointers
@@ -269,7 +269,7 @@ typedef struct nvm_pool_options {
   uint32_t untyped;        /* enum nvm_untyped; kept in the pool */
   uint64_t address;        /* of the pool, a multiple of 1 GiB inside the window, NVM_E_ADDRESS if taken; 0: its own */
   const struct nvm_tier_options *tier; /* nvm/tier.h: a second file for cold pages; NULL: as the pool says */
-  uint64_t reserved[1];                /* zero */
+  const struct nvm_log_options *log;   /* nvm/log.h: sizes and thresholds of NVM_ENGINE_LOG; NULL: the defaults */
 } nvm_pool_options;
 
 /* Creates the file and an empty pool of `size` bytes of data space in it, opens it.  The file must not exist; symbolic
@@ -499,8 +499,8 @@ constexpr uint32_t nvm_type_id_of_name(const char *name) {
  * so a pool can be read, moved and checked without the program.  If the pool holds objects of a type whose layout
  * differs from the program's, opening fails (NVM_E_TYPE_MISMATCH, naming both) before anything is misread, unless
  * nvm_pool_options.types says otherwise.  Programs without layouts and types without objects are not compared; new
- * names of fields, and an NVM_PTR that was a plain pointer, are no difference.  The types of a library that is loaded
- * later are treated when the next transaction begins.  A pool too full for the layouts opens without them. */
+ * names of fields, an NVM_PTR that was a plain pointer, an NVM_RESET that was no NVM_PTR are no difference.  Types of a
+ * library that is loaded later are treated when the next transaction begins.  A pool too full opens without them. */
 enum nvm_field_kind {
   NVM_FIELD_SIGNED = 1,
   NVM_FIELD_UNSIGNED = 2,
@@ -514,7 +514,8 @@ enum nvm_field_kind {
   NVM_FIELD_WEAK_POINTER = 10,    /* NVM_WEAK_PTR, nvm::weak */
   NVM_FIELD_STATIC_POINTER = 11,  /* to constant data or a function of the program */
   NVM_FIELD_BY_VISITOR = 12,      /* structures whose pointers a function of the program tells (nvm/describe.h) */
-  NVM_FIELD_UNION = 13            /* unions with pointers (nvm/describe.h) */
+  NVM_FIELD_UNION = 13,           /* unions with pointers (nvm/describe.h) */
+  NVM_FIELD_RESET = 14            /* NVM_RESET (nvm/malloc.h): zero after each open */
 };
 typedef struct nvm_field_info {
   const char *name; /* "next"; field c of a structure b inside the type: "b.c" */

@@ -92,7 +92,7 @@ typedef struct nvm_regions_options {
  * check`, `holdfast repair`). */
 NVM_API nvm_regions *nvm_regions_open(NVM_POOL *pool, const char *name, const nvm_regions_options *options);
 /* Removes a set that no thread uses, with all of its regions.  0 or -1.  NVM_E_BUSY: a region of some set of the pool
- * is leased, or a thread has a transaction open or visits regions. */
+ * is leased, or a thread has a transaction open or visits regions.  Handles are refused after NVM_E_IN_DOUBT, too. */
 NVM_API int nvm_regions_drop(NVM_POOL *pool, const char *name);
 /* Calls visit(name, regions, argument) for each set until it returns non-zero, which is the result; a visitor should
  * stop with a number above 0, since a failure gives -1. */
@@ -203,7 +203,8 @@ NVM_API int nvm_region_group_commit(nvm_region_group *group);
 NVM_API int nvm_region_group_abort(nvm_region_group *group);
 /* Holds the regions, calls body(group, argument) and commits, or aborts where that returns non-zero, which is the
  * result.  Where a join of the body fails with NVM_E_BUSY, all is given up and begun again, with that region among the
- * first: body is called again. */
+ * first: body is called again; without it, if it was dropped meanwhile.  So it is where a create fails with NVM_E_BUSY.
+ * NVM_E_BUSY: that might be so for ever, since this thread has another transaction of regions of the pool open. */
 NVM_API int nvm_region_group_run(nvm_regions *set, const uint64_t *rids, size_t n,
                                  int (*body)(nvm_region_group *group, void *argument), void *argument);
 

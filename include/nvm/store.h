@@ -18,8 +18,9 @@
  * accessed, pages of stores that are attached read-only cannot be written: a stray pointer traps there (SIGSEGV) before
  * it reads or changes a byte.  Pages lose access when no transaction can still write to them, at the latest in the
  * first call about stores after that.  Calls that are given an address in a store that is not attached, nvm_tx_log()
- * and stores by barriers included, change nothing and fail with NVM_E_BAD_POINTER.  docs/stores.md says what this
- * protects from, and what it does not.
+ * and stores by barriers included, change nothing and fail with NVM_E_BAD_POINTER; those that would change something of
+ * a store that is attached read-only fail with NVM_E_READ_ONLY and its name.  Both hold where pages are not protected,
+ * too.  docs/stores.md says what this protects from, and what it does not.
  *
  * Rights.  A store has an owner, a group and nine permission bits, which are asked as those of a file: attaching
  * read-only needs `r`, else `r` and `w`.  Names are the owner's, as in a folder with the sticky bit.  The ids are the
@@ -69,7 +70,8 @@ typedef struct nvm_store_options {
  * fences.  NVM_E_EXISTS; NVM_E_INVALID: a name that is empty, longer than NVM_STORE_NAME_MAX bytes; NVM_E_NO_SPACE. */
 NVM_API int nvm_store_create(NVM_POOL *pool, const char *name, const nvm_store_options *options);
 /* Takes the name away in one transaction, then frees the store's clusters, 64 to a transaction.  A process that ends
- * meanwhile leaves clusters that later calls free.  NVM_E_NOT_FOUND; NVM_E_BUSY: it is attached, and the message says
+ * meanwhile leaves clusters that later calls free, and so does a call that cannot free them now: it is 0 once the name
+ * is gone.  NVM_E_NOT_FOUND; NVM_E_BUSY: it is attached, and the message says
  * how often; NVM_E_SYSTEM with errno EPERM: this process is not its owner.  Needs no room: a full pool lets one delete.
  * */
 NVM_API int nvm_store_delete(NVM_POOL *pool, const char *name);
@@ -93,7 +95,8 @@ typedef struct nvm_store_info {
   uint32_t attached;     /* how often, in this process */
   uint32_t read_only;    /* 1: attached read-only */
   uint64_t key_values;   /* offset of the directory of its own key-value stores (nvm/store_kv.h); 0: none was made */
-  uint64_t reserved[3];
+  uint64_t structures;   /* the same of its own lock-free structures (nvm/store_lockfree.h) */
+  uint64_t reserved[2];
 } nvm_store_info;
 
 /* Calls visit(info, argument) for each store whose name begins with `prefix` (NULL: for all), in the order of names,
@@ -119,8 +122,9 @@ NVM_API int nvm_store_quota(NVM_POOL *pool, const char *name, uint64_t bytes);
 /* ---- attached stores --------------------------------------------------------------------------------------------- */
 
 enum nvm_store_flags {
-  NVM_STORE_READ_ONLY = 1, /* its objects can be read, and nothing of it changes */
-  NVM_STORE_CREATE = 2     /* made, with default options, if there is none of the name */
+  /* Its objects can be read, and nothing of it changes but by transactions that were open when it was detached. */
+  NVM_STORE_READ_ONLY = 1,
+  NVM_STORE_CREATE = 2 /* made, with default options, if there is none of the name */
 };
 /* Attaches a store, in time proportional to its size: its clusters and their maps are read, objects are not.  A store
  * that is attached in the same way already gives the same handle again.  NVM_E_NOT_FOUND; NVM_E_SYSTEM with errno
@@ -128,8 +132,9 @@ enum nvm_store_flags {
  * in another way; NVM_E_CORRUPT names what is damaged. */
 NVM_API nvm_store *nvm_store_attach(NVM_POOL *pool, const char *name, unsigned flags);
 /* Gives the store up once it was called as often as nvm_store_attach().  NVM_E_BUSY, and it stays attached: an open
- * transaction has allocated or freed an object in it, or a key-value store in it is open (nvm/store_kv.h).  Pointers
- * into it lead nowhere from then on. */
+ * transaction has allocated or freed an object in it, or a key-value store in it is open (nvm/store_kv.h), or a
+ * lock-free structure (nvm/store_lockfree.h).  Pointers into it lead nowhere from then on; what open transactions have
+ * stored there is committed or rolled back with them. */
 NVM_API int nvm_store_detach(nvm_store *store);
 
 /* The attached store of that name; NULL: it is not attached, and this is no error.  A look into a hash table. */
@@ -212,9 +217,9 @@ typedef struct nvm_store_gc_report {
  * was freed is durable; a crash meanwhile leaves a part of the garbage.  NVM_E_NOT_FOUND; NVM_E_SYSTEM with errno
  * EACCES: its rights do not allow it; NVM_E_TYPE_MISMATCH: an object of a type that nobody described can be reached;
  * NVM_E_BUSY: a transaction that was open has not ended for a second, or the store is being collected by another
- * thread; NVM_E_INVALID: the pool counts references, or the store has no root; NVM_E_CORRUPT; NVM_E_NO_MEMORY.
- * Key-value stores of its own (nvm/store_kv.h) are never garbage, and their values keep nothing.  Costs a look at each
- * object, and 89 bytes of memory for each page. */
+ * thread; NVM_E_INVALID: the store has no root; NVM_E_CORRUPT; NVM_E_NO_MEMORY.
+ * Key-value stores and lock-free structures of its own are never garbage, and their values keep nothing.  Costs a look
+ * at each object, and 89 bytes of memory for each page. */
 NVM_API int nvm_store_gc(NVM_POOL *pool, const char *name, const nvm_store_gc_options *options,
                          nvm_store_gc_report *report);
 
@@ -259,9 +264,8 @@ typedef struct nvm_stores_options {
                                  by the system's load average of a minute; 0: 50 */
   uint64_t reserved[4];
 } nvm_stores_options;
-/* NVM_E_EXISTS: `burst` is set, and the pool has a catalogue already.  NVM_E_INVALID: `collect` in a pool that counts
- * references (nvm_pool_options.collect).  NVM_E_READ_ONLY: `collect` in a pool that is open read-only.  NVM_E_SYSTEM:
- * no thread for detached stores. */
+/* NVM_E_EXISTS: `burst` is set, and the pool has a catalogue already.  NVM_E_READ_ONLY: `collect` in a pool that is
+ * open read-only.  NVM_E_SYSTEM: no thread for detached stores. */
 NVM_API int nvm_stores_configure(NVM_POOL *pool, const nvm_stores_options *options);
 
 typedef struct nvm_stores_statistics {

@@ -23,6 +23,9 @@
  * nvm_tier_get_statistics() says why; a pool that has a second file is refused, unless all its pages are in fast
  * memory.
  *
+ * No other program may map the pool's own file: a load from a hole of it makes a page of zeros there, and that page
+ * counts: what the second file has of it is lost.  Reading by system calls is harmless.
+ *
  * Memory that devices write to behind the processor's back (O_DIRECT, registered buffers of io_uring) is pinned
  * meanwhile: nvm_tier_pin(). */
 #ifndef NVM_TIER_H
@@ -100,7 +103,7 @@ NVM_API int nvm_tier_pin(NVM_POOL *pool, const void *p, size_t bytes);
 NVM_API int nvm_tier_unpin(NVM_POOL *pool, const void *p, size_t bytes);
 
 /* Pages leave until at most `bytes` of data are in fast memory; 0 is as little as pins allow.  Threads that touch them
- * bring them back. */
+ * bring them back.  Pages that cannot leave are passed over. */
 NVM_API int nvm_tier_shrink(NVM_POOL *pool, uint64_t bytes);
 
 /* Facts from the files, also while another process has the pool open. */

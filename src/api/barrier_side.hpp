@@ -23,10 +23,12 @@ class barrier_side final : public stm::durable_side {
   [[nodiscard]] bool takes_announced_stores() const noexcept override;
   status wait(lsn_t lsn) noexcept override;
   status wait_for_seen(lsn_t lsn) noexcept override;
+  void clear_new(std::uint32_t type, void* p, std::size_t bytes) noexcept override;
+  status let_go(tx::open_transaction& t, std::uint64_t payload) noexcept override;
   [[nodiscard]] status admit_alignment() noexcept override;
   [[nodiscard]] bool may_be_aligned(std::uint64_t place) const noexcept override;
   // Pages of object stores that are not attached may be protected.
-  [[nodiscard]] bool can_access(std::uint64_t place, std::uint64_t bytes) const noexcept override;
+  [[nodiscard]] status admits_change(std::uint64_t place, std::uint64_t bytes) const noexcept override;
 
   [[nodiscard]] nvm_pool& pool() const noexcept { return pool_; }
 

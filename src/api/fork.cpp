@@ -37,10 +37,26 @@ void* reserve(std::uint64_t bytes) noexcept {
   return got == MAP_FAILED ? nullptr : got;
 }
 
+// nullptr: the pool's mapping has all of its data, and may be looked at.
+const char* unseen_part_of(nvm_pool* pool) noexcept {
+  if (pool->file->geometry().home_bytes != 0) return "its engine has objects elsewhere than in its file";
+  if (pool->tier != nullptr && pool->tier->exists()) return "it has pages in a second file";
+  if (pool->file->has_feature(layout::feature_stores)) return "it has object stores";
+  if (relocation_of(pool).pages_left != 0) return "its relocation goes on in the background";
+  return nullptr;
+}
+
+// Pages in use keep their blocks meanwhile, and there comes no first object store whose pages could not be read: both
+// wait for this copy, and it waits for no call of the program.
 void copy_pool(picture& p) noexcept {
-  const pool_file& file = *p.pool.load(std::memory_order_relaxed)->file;
+  nvm_pool* const pool = p.pool.load(std::memory_order_relaxed);
+  pool_file& file = *pool->file;
   p.copy = nullptr;
-  if (!file.usable()) return;
+  // Before the lock: the relocation answers under one of its own, with which it waits for growths of the file.
+  if (!file.usable() || unseen_part_of(pool) != nullptr) return;
+  const std::lock_guard stay{file.blocks_going()};
+  // Alone of these reasons this one may have come since.
+  if (file.has_feature(layout::feature_stores)) return;
   const platform::in_call here;
   const geometry g = file.geometry();
   p.bytes = g.size_bytes();
@@ -96,14 +112,9 @@ void in_child() noexcept {
   changing.unlock();
 }
 
-// errc::engine: the pool's mapping does not have all of its data, or may not be looked at.
 status can_be_pictured(nvm_pool* pool) noexcept {
   if (status s = pool->file->usable(); !s) return s;
-  const char* why = nullptr;
-  if (pool->file->geometry().home_bytes != 0) why = "its engine has objects elsewhere than in its file";
-  if (pool->tier != nullptr && pool->tier->exists()) why = "it has pages in a second file";
-  if (pool->file->has_feature(layout::feature_stores)) why = "it has object stores";
-  if (relocation_of(pool).pages_left != 0) why = "its relocation goes on in the background";
+  const char* const why = unseen_part_of(pool);
   if (why == nullptr) return {};
   return fail(errc::engine, "%s: a forked child cannot have a picture of it: %s", pool->file->path(), why);
 }

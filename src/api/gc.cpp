@@ -157,9 +157,24 @@ class collection {
     for (std::uint64_t page = 0; page < g.size_pages; ++page) {
       const std::uint64_t word = load_word(pool_->base(), g.entry_offset(page));
       layout::page_entry e;
-      if (word == 0 || entry_fault(word, page, g, g.size_pages, e) != nullptr || layout::transactional(e)) continue;
-      t.roots_in(g.page_offset(page), std::uint64_t{e.length_pages} << g.page_shift);
+      if (word == 0 || entry_fault(word, page, g, g.size_pages, e) != nullptr) continue;
+      if (e.kind == layout::page_kind::cluster) structures_of_store(page, e.length_pages, t);
+      if (!layout::transactional(e)) t.roots_in(g.page_offset(page), std::uint64_t{e.length_pages} << g.page_shift);
     }
+  }
+  // Structures inside of an object store that has the cluster.
+  void structures_of_store(std::uint64_t page, std::uint64_t pages, tracer<placed_objects>& t) const {
+    const geometry g = pool_->file->geometry();
+    cluster c;
+    if (cluster_fault(pool_->base(), g, page, pages, c).what != nullptr) return;
+    each_inner_entry(
+        pool_->base(), g, c,
+        [&](std::uint64_t inner, const layout::page_entry& e, std::uint64_t) {
+          if (!layout::transactional(e))
+            t.roots_in(g.page_offset(inner), std::uint64_t{e.length_pages} << g.page_shift);
+          return true;
+        },
+        [](const damage&) {});
   }
 
   template <class Objects, class Untyped>
@@ -187,16 +202,26 @@ class collection {
     });
     if (options_.conservative != 0 || options_.untyped == 2) untyped_roots(t);
     if (status s = t.run(); !s) return s;
-    const object::trace_sums& sums = t.sums();
+    const object::trace_sums sums = t.sums();
+    if constexpr (requires { objects.keep_objects_of_stores(); }) {
+      // Those that hang from no root are kept as well, until their store is collected, with what they refer to. They
+      // are not what can be reached, so the report leaves them out.
+      const bool looks_only = options_.dry_run != 0 && options_.pointer != nullptr;
+      if (!looks_only)
+        objects.each_unmarked_of_stores([&](const found_object& o) {
+          if (const auto p = object::payload_of(pool_->base(), o.header, objects.room_of(o)); p) t.root(p->at);
+        });
+      if (status s = t.run(); !s) return s;
+    }
     report_.reachable_objects = sums.objects;
     report_.reachable_bytes = sums.bytes;
     report_.pointers = sums.pointers;
     report_.stray_pointers = sums.stray;
     report_.foreign_pointers = sums.foreign;
-    if (!sums.undescribed.empty() && options_.conservative == 0) {
+    if (!t.sums().undescribed.empty() && options_.conservative == 0) {
       return refuse_undescribed(
           pool_, "nobody has described the types of objects that can be reached, and what they point to is unknown",
-          sums.undescribed);
+          t.sums().undescribed);
     }
     // Objects in object stores are collected with their stores.
     if constexpr (requires { objects.keep_objects_of_stores(); }) objects.keep_objects_of_stores();
@@ -364,11 +389,19 @@ class collection {
     const auto start = std::chrono::steady_clock::now();
     lsn_t last = 0;
     status s;
-    for (std::size_t at = 0; at < garbage_.size() && s; at += frees_max) {
-      const std::size_t n = std::min(frees_max, garbage_.size() - at);
+    std::size_t most = frees_max;
+    for (std::size_t at = 0; at < garbage_.size() && s;) {
+      const std::size_t n = std::min(most, garbage_.size() - at);
       s = at_rest();
       if (s) s = free_some(std::span{garbage_}.subspan(at, n), last);
+      if (s.error() == errc::no_space && n > 1) {
+        // In a full pool a transaction has what its lane has, and no more.
+        most = n / 4 + 1;
+        s = {};
+        continue;
+      }
       if (s) tell(NVM_GC_FREEING, at + n, garbage_.size());
+      at += n;
     }
     if (s) s = garbage_.empty() ? at_rest() : pool_->engine->wait(last);
     // The pool has failed between two transactions: frees of the earlier ones may be lost.

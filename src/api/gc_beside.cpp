@@ -66,8 +66,8 @@ class pool_collection {
     beside_collection& c = **made;
     spent_ = spent_ns();
     const std::uint64_t since = platform::monotonic_ns();
-    status s = c.begin(std::make_unique<object::pool_ground>(pool_->file->geometry()),
-                       beside_collection::with::transactions, options_.dry_run != 0);
+    status s =
+        c.begin(std::make_unique<object::pool_ground>(), beside_collection::with::transactions, options_.dry_run != 0);
     if (!s) return s;
     s = finish_collection(pool_, c, "the pool", frees_at_once, [&] { between(c, since); });
     const std::uint64_t all_ns = platform::monotonic_ns() - since;

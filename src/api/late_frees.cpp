@@ -1,6 +1,8 @@
 // Frees of threads that have no transaction: taken over by the commits of others (late_frees.hpp).
 #include "api/late_frees.hpp"
 
+#include <algorithm>
+
 #include "api/misuse.hpp"
 #include "api/object_stores.hpp"
 #include "api/pool_object.hpp"
@@ -10,21 +12,24 @@ namespace {
 
 // So that a commit does not become long.
 constexpr std::size_t late_frees_per_commit = 1024;
+constexpr std::uint64_t log_bytes_of_free = 64;  // at most, with what it is rounded to
 
 // Frees what other threads have left, as far as it may be freed, in this thread's transaction, whose commit comes next.
 status free_these(const entry& e, std::vector<late_frees::object>& objects) noexcept {
   if (status s = e.transaction->begin(); !s) return s;
   const auto may = [&](const late_frees::object& o) { return attachment_at(e.pool, o.payload) == o.attachment; };
+  // Such an object would be refused again at every commit, and all that wait with it.
+  const auto refused = [](const status& s) { return s.error() == errc::bad_pointer || s.error() == errc::read_only; };
   for (const late_frees::object& o : objects) {
     if (!may(o)) continue;
     status s = let_go_at(e.pool, *e.transaction, o.payload);
     if (!may(o)) {
-      if (!s && s.error() == errc::bad_pointer) continue;
+      if (!s && refused(s)) continue;
       // It was detached, and perhaps attached again: whose object was freed is not known.
       s = fail(errc::busy, "the store of an object was detached while the object was freed");
     }
     if (s) continue;
-    if (s.error() == errc::bad_pointer) {
+    if (refused(s)) {
       report(s.error());
       misused(s.error(), e.pool->base() + o.payload, nullptr);
       continue;
@@ -38,19 +43,27 @@ status free_these(const entry& e, std::vector<late_frees::object>& objects) noex
 }  // namespace
 
 status let_go_at(const NVM_POOL* pool, open_transaction& t, std::uint64_t payload) noexcept {
-  const status freed = t.let_go(payload);
+  // Nothing counts what refers to an object of an object store.
+  const bool counted = !has_no_counts(*pool, payload);
+  const auto let_go = [&](std::uint64_t at) { return counted ? t.let_go(at) : t.release(at); };
+  const status freed = let_go(payload);
   if (freed || freed.error() != errc::bad_pointer) return freed;
   const std::uint64_t plain =
       tx::engines_payload(pool->base(), pool->file->geometry().objects_offset(), payload,
                           [&](std::uint64_t place) { return pool->barriers.may_be_aligned(place); });
-  return plain == 0 ? freed : t.let_go(plain);
+  return plain == 0 ? freed : let_go(plain);
 }
 
 std::vector<late_frees::object> take_late_frees(const entry& e) noexcept {
   late_frees& late = e.pool->late;
   std::vector<late_frees::object> taken;
+  // No more than the log has room for beside what the transaction has stored.
+  std::size_t most = late_frees_per_commit;
+  if (const tx::log_room r = e.transaction->room(); r.most != 0)
+    most = std::min<std::size_t>(most, (r.most - std::min(r.used, r.most)) / log_bytes_of_free);
+  if (most == 0) return {};
   try {
-    taken = late.take(*e.pool->engine, e.transaction->lane(), late_frees_per_commit);
+    taken = late.take(*e.pool->engine, e.transaction->lane(), most);
   } catch (const std::bad_alloc&) {
     return {};
   }

@@ -39,6 +39,14 @@ class late_frees {
   [[nodiscard]] bool any() const noexcept { return count_.load(std::memory_order_relaxed) != 0; }
 
   [[nodiscard]] std::size_t waiting() const noexcept { return count_.load(std::memory_order_relaxed); }
+  // Whether so many wait that a thread without a transaction frees some: again when there are twice as many as were
+  // left, since each try looks at all of them.
+  [[nodiscard]] bool are_many() const noexcept {
+    return count_.load(std::memory_order_relaxed) > many_.load(std::memory_order_relaxed);
+  }
+  void tried() noexcept {
+    many_.store(std::max(many_min, 2 * count_.load(std::memory_order_relaxed)), std::memory_order_relaxed);
+  }
 
   // May throw std::bad_alloc; then nothing is left.
   void leave(const engines::engine& e, std::uint64_t payload, std::uint64_t attachment) {
@@ -93,7 +101,9 @@ class late_frees {
  private:
   std::mutex lock_;
   std::vector<object> waiting_;
+  static constexpr std::size_t many_min = 256;
   std::atomic<std::size_t> count_{0};
+  std::atomic<std::size_t> many_{many_min};
 };
 
 }  // namespace nvm::api

@@ -1,8 +1,8 @@
 // Lock-free structures of the C interface: how an operation finds its structure and its thread's part of it.
 //
-// Threads.  A thread gets a number in a pool at its first call there, and gives it back when it ends.  The pool's lock
-// is held while the side is closed; the numbers of threads that end take the lock of the record that they share with
-// the pool, which says whether the pool is open.
+// Threads.  A thread gets a number in a pool, or in an object store, at its first call there, and gives it back when it
+// ends.  The pool's lock is held while the side is closed; the numbers of threads that end take the lock of the record
+// that they share with the pool, which says whether the side is open, and which one it is.
 #include "nvm/lockfree.h"
 
 #include <cstring>
@@ -13,6 +13,7 @@
 
 #include "api/carried_exception.hpp"
 #include "api/lockfree_handle.hpp"
+#include "api/object_stores.hpp"
 #include "nvm/stm.h"
 
 namespace nvm::api {
@@ -20,18 +21,18 @@ namespace {
 
 // The number used last, found without a search.
 struct last_number {
-  unsigned pool = 0;  // pools are numbered from 1
+  unsigned side = 0;  // open_structures::number, from 1 on
   unsigned number = 0;
 };
 thread_local constinit last_number last_used;
 // The thread has given its numbers back: a destructor of it that runs later gets none.
 constexpr last_number of_ended_thread{~0U, 0};
 
-// This thread's numbers, of each pool.
+// This thread's numbers, of each side.
 class thread_numbers {
  public:
   struct one {
-    unsigned pool = 0;
+    unsigned side = 0;
     unsigned number = 0;
     std::shared_ptr<open_structures> of;
   };
@@ -42,49 +43,52 @@ class thread_numbers {
       // In a forked child a thread of the parent may hold the lock for ever.
       if (o.of->process != platform::process_id()) continue;
       const std::lock_guard guard{o.of->lock};
-      if (o.of->side == nullptr) continue;
+      if (is_closed(o)) continue;
       // A thread that ends between nvm_lf_enter() and nvm_lf_leave() holds nothing up.
       while (o.of->side->leave_operation(o.number)) {
       }
       o.of->side->leave(o.number);
     }
   }
-  [[nodiscard]] result<unsigned> in(const NVM_POOL* pool) noexcept try {
+  [[nodiscard]] result<unsigned> in(const nvm_lf& lf) noexcept try {
+    open_structures& side = *lf.all;
     for (const one& o : all_) {
-      if (o.pool == pool->number) return o.number;
+      if (o.side == side.number) return o.number;
     }
-    // Pools that were closed are forgotten.
+    // What was closed is forgotten.
     std::erase_if(all_, [](const one& o) {
       if (o.of->process != platform::process_id()) return true;
       const std::lock_guard guard{o.of->lock};
-      return o.of->side == nullptr;
+      return is_closed(o);
     });
     all_.reserve(all_.size() + 1);
-    const std::lock_guard guard{pool->structures->lock};
-    if (pool->structures->side == nullptr) return fail(errc::invalid, "pool %s was closed", pool->file->path());
-    const auto number = pool->structures->side->join();
+    const std::lock_guard guard{side.lock};
+    if (side.closed()) return fail(errc::invalid, "what the lock-free structure lies in was closed");
+    const auto number = side.side->join();
     if (!number) return number.error();
-    all_.push_back({pool->number, *number, pool->structures});
+    all_.push_back({side.number, *number, side.shared_from_this()});
     return *number;
   } catch (const std::bad_alloc&) {
     return fail(errc::no_memory, "no volatile memory for a thread of lock-free structures");
   }
 
  private:
+  // Its lock is held.
+  [[nodiscard]] static bool is_closed(const one& o) noexcept { return o.of->closed() || o.of->number != o.side; }
   std::vector<one> all_;
 };
 
-[[gnu::noinline]] result<unsigned> find_number(const NVM_POOL* pool) noexcept {
-  if (last_used.pool == of_ended_thread.pool) return fail(errc::no_lane, "the thread has ended");
+[[gnu::noinline]] result<unsigned> find_number(const nvm_lf& lf) noexcept {
+  if (last_used.side == of_ended_thread.side) return fail(errc::no_lane, "the thread has ended");
   thread_local thread_numbers mine;
-  auto n = mine.in(pool);
-  if (n) last_used = {pool->number, *n};
+  auto n = mine.in(lf);
+  if (n) last_used = {lf.all->number, *n};
   return n;
 }
-[[nodiscard]] inline result<unsigned> number_in(const NVM_POOL* pool) noexcept {
-  if (last_used.pool == pool->number) [[likely]]
+[[nodiscard]] inline result<unsigned> number_in(const nvm_lf& lf) noexcept {
+  if (last_used.side == lf.all->number) [[likely]]
     return last_used.number;
-  return find_number(pool);
+  return find_number(lf);
 }
 
 // Until what the thread has done and seen is durable.  errc::in_doubt: the sync failed that it needed.  0 is a position
@@ -98,7 +102,7 @@ template <effect What, class Call>
 int run(nvm_lf* lf, Call&& call) noexcept {
   const platform::in_call here;
   if (status s = usable(lf); !s) return report(s.error());
-  const auto who = number_in(lf->pool);
+  const auto who = number_in(*lf);
   if (!who) return report(who.error());
   // A failed pool refuses at once: the outcome could not be known.
   if (status s = medium_is_whole(lf->pool); !s) return report(s.error());
@@ -211,9 +215,20 @@ int walk(nvm_lf* lf, int (*visit)(const nvm_lf_entry*, void*), void* argument, A
 
 }  // namespace
 
+unsigned open_structures::next_number() noexcept {
+  static std::atomic<unsigned> next{1};
+  return next.fetch_add(1, std::memory_order_relaxed);
+}
+
+bool this_thread_uses(const open_structures& all) noexcept { return last_used.side == all.number; }
+
 status structures_at_rest(nvm_pool* pool) noexcept {
-  const std::lock_guard guard{pool->structures_lock};
-  if (pool->structures == nullptr || !pool->structures->side->at_work()) return {};
+  bool at_work = object_stores::contents_at_work(pool);
+  {
+    const std::lock_guard guard{pool->structures_lock};
+    at_work = at_work || (pool->structures != nullptr && pool->structures->side->at_work());
+  }
+  if (!at_work) return {};
   return fail(errc::busy, "%s: a thread is inside of a lock-free structure (nvm_lf_enter(), or a call under way)",
               pool->file->path());
 }
@@ -222,7 +237,7 @@ void close_structures(nvm_pool* pool) noexcept {
   const std::lock_guard guard{pool->structures_lock};
   if (pool->structures == nullptr) return;
   const std::lock_guard inside{pool->structures->lock};
-  if (!pool->file->lost()) pool->structures->side->come_to_rest();
+  if (!pool->file->lost()) pool->structures->side->come_to_rest(true);
   pool->structures->side.reset();
 }
 
@@ -232,10 +247,10 @@ bool close_structures_unless_shared(nvm_pool* pool) noexcept {
   // The lock keeps threads from joining meanwhile.
   const std::lock_guard inside{pool->structures->lock};
   structure_side& side = *pool->structures->side;
-  const unsigned mine = last_used.pool == pool->number ? 1 : 0;
+  const unsigned mine = this_thread_uses(*pool->structures) ? 1 : 0;
   if (side.at_work() || side.threads() > mine) return false;
-  side.come_to_rest();
-  pool->structures->side.reset();
+  side.come_to_rest(true);
+  pool->structures->closed_at_exit = true;
   return true;
 }
 
@@ -359,7 +374,7 @@ int nvm_lf_remove(nvm_lf* lf, const void* key, size_t key_bytes) {
 int nvm_lf_enter(nvm_lf* lf) {
   const nvm::platform::in_call here;
   if (status s = api::usable(lf); !s) return api::report(s.error());
-  const auto who = api::number_in(lf->pool);
+  const auto who = api::number_in(*lf);
   if (!who) return api::report(who.error());
   lf->all->side->enter(*who);
   return 0;
@@ -370,7 +385,7 @@ int nvm_lf_leave(nvm_lf* lf) {
   // Leaves also a structure that was dropped meanwhile.
   if (lf == nullptr) return api::report(fail(errc::invalid, "the lock-free structure is NULL"));
   if (status s = lf->pool->file->ours(); !s) return api::report(s.error());
-  const auto who = api::number_in(lf->pool);
+  const auto who = api::number_in(*lf);
   if (!who) return api::report(who.error());
   if (lf->all->side->leave_operation(*who)) return 0;
   return api::report(fail(errc::invalid, "nvm_lf_leave() without nvm_lf_enter()"));
@@ -531,7 +546,7 @@ int nvm_lf_get_position(nvm_lf* lf, uint64_t* position) {
   if (position == nullptr) return api::report(fail(errc::invalid, "the place for the position is NULL"));
   const nvm::platform::in_call here;
   if (status s = api::usable(lf); !s) return api::report(s.error());
-  const auto who = api::number_in(lf->pool);
+  const auto who = api::number_in(*lf);
   if (!who) return api::report(who.error());
   lf->all->side->settle();
   // The medium is asked after that: stores in a medium that has failed get no position.
@@ -549,7 +564,7 @@ uint64_t nvm_lf_position(nvm_lf* lf) {
 int nvm_lf_wait(nvm_lf* lf) {
   const nvm::platform::in_call here;
   if (status s = api::usable(lf); !s) return api::report(s.error());
-  const auto who = api::number_in(lf->pool);
+  const auto who = api::number_in(*lf);
   if (!who) return api::report(who.error());
   lf->all->side->settle();
   return api::answer(api::wait_for_position(lf, *who));

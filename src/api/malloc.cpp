@@ -18,9 +18,6 @@
 namespace nvm::api {
 namespace {
 
-// So many frees may wait before a thread without a transaction begins one for them.
-constexpr std::size_t late_frees_waiting_max = 256;
-
 void* no_memory_for_program(int code) noexcept {
   errno = code;
   return nullptr;
@@ -78,11 +75,16 @@ status free_later(NVM_POOL* pool, void* memory) noexcept try {
   if (status s = pool->file->usable(); !s) return s;
   if (pool->file->read_only()) return fail(errc::read_only, "%s is open read-only", pool->file->path());
   const auto payload = static_cast<std::uint64_t>(static_cast<std::byte*>(memory) - pool->base());
+  // First: one that replaces it later, perhaps read-only, is another, and the object is not freed.
   const std::uint64_t attachment = attachment_at(pool, payload);
+  if (status s = admits_change(*pool, payload, 1); !s) return s;
   if (nvm_size_of(pool, memory) == 0) return static_cast<errc>(nvm_errno());
   tell_dropped(pool, payload);
   pool->late.leave(*pool->engine, payload, attachment);
-  if (pool->late.waiting() > late_frees_waiting_max) free_some_late(pool);
+  if (pool->late.are_many()) {
+    free_some_late(pool);
+    pool->late.tried();
+  }
   return {};
 } catch (const std::bad_alloc&) {
   return fail(errc::no_memory, "no volatile memory to remember a free");

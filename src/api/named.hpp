@@ -10,6 +10,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <iterator>
 #include <map>
 #include <memory>
 #include <mutex>
@@ -31,10 +32,14 @@ struct named {
 
   const std::int64_t process = platform::process_id();
   std::mutex lock;
-  unsigned number = 0;                                                        // of the pool
-  std::unique_ptr<Side> side;                                                 // null: the pool is closed
+  unsigned number = 0;          // of the pool
+  std::unique_ptr<Side> side;   // null: the pool is closed
+  bool closed_at_exit = false;  // the side is at rest, and stays for threads that read on
   std::map<std::string, std::unique_ptr<Handle>, std::less<>> handles[Ways];  // by name
   std::vector<std::unique_ptr<Handle>> dropped;
+
+  // `lock` is held.
+  [[nodiscard]] bool closed() const noexcept { return side == nullptr || closed_at_exit; }
 };
 
 // The effect of a call on durable data.
@@ -68,12 +73,15 @@ struct words {
   if (pool == nullptr) return fail(errc::invalid, "the pool is NULL");
   return pool->file->usable();
 }
-// errc::not_found: the thing that the handle named was dropped.
+// errc::not_found: the thing that the handle named was dropped; another one, if the drop may not be durable.
 template <class Handle>
 [[nodiscard]] status usable_handle(const Handle* h, const words& w) noexcept {
   if (h == nullptr) return fail(errc::invalid, "the %s is NULL", w.one);
   if (status s = h->pool->file->usable(); !s) return s;
-  if (h->of == nullptr) return fail(errc::not_found, "the %s was dropped", w.one);
+  if (h->of == nullptr) {
+    if (status s = medium_is_whole(h->pool); !s) return s;
+    return fail(errc::not_found, "the %s was dropped", w.one);
+  }
   return h->pool->file->accepts_commits();
 }
 
@@ -121,14 +129,16 @@ template <class All, class AtRest>
 [[nodiscard]] status drop_named(const NVM_POOL* pool, All& all, const char* name, const words& w,
                                 AtRest&& at_rest) noexcept {
   const std::lock_guard guard{all.lock};
+  if (all.closed()) return fail(errc::invalid, "the %s were closed", w.all);
   if (status s = at_rest(*all.side); !s) return s;
   try {
-    all.dropped.reserve(all.dropped.size() + 2);
+    all.dropped.reserve(all.dropped.size() + std::size(all.handles));
   } catch (const std::bad_alloc&) {
     return fail(errc::no_memory, "no volatile memory to drop a %s", w.one);
   }
-  if (status s = all.side->drop(name); !s) return if_intact(pool, s);
-  if (status s = change_is_intact(pool); !s) return s;
+  // A drop that is in doubt has been done: what the handles led to is gone.
+  const status done = all.side->drop(name);
+  if (!done && done.error() != errc::in_doubt) return if_intact(pool, done);
   for (auto& known : all.handles) {
     const auto at = known.find(std::string_view{name});
     if (at == known.end()) continue;
@@ -136,7 +146,7 @@ template <class All, class AtRest>
     all.dropped.push_back(std::move(at->second));
     known.erase(at);
   }
-  return {};
+  return done ? change_is_intact(pool) : if_intact(pool, done);
 }
 
 // Calls visit(name, fact, argument) for each until it answers something else than 0, which is the result; -1: reported.

@@ -86,6 +86,7 @@ result<void*> allocate(NVM_POOL* pool, std::uint32_t type, std::uint64_t bytes, 
     t.doom(s.error());
     return s.error();
   }
+  clear_new(*pool, type, pool->base() + *payload, bytes);
   return static_cast<void*>(pool->base() + *payload);
 }
 
@@ -102,6 +103,7 @@ result<void*> allocate_beside(NVM_POOL* pool, const object_facts& old, std::uint
     t.doom(s.error());
     return s.error();
   }
+  clear_new(*pool, type, pool->base() + *payload, bytes);
   return static_cast<void*>(pool->base() + *payload);
 }
 
@@ -120,6 +122,7 @@ status resize_in_place(NVM_POOL* pool, open_transaction& t, const object_facts& 
   layout::object_header next = layout::make_object_header(bytes + o.aligned.padding(), type, at);
   next.size_generation_check |= h->size_generation_check & layout::alignment_mask;
   std::memcpy(h, &next, changed_bytes);
+  if (bytes > o.bytes) clear_new(*pool, type, pool->base() + o.payload + o.bytes, bytes - o.bytes);
   return {};
 }
 
@@ -179,9 +182,10 @@ int nvm_free(NVM_POOL* pool, void* object) {
   if (!e) return api::report(e.error());
   auto offset = api::offset_of(pool, object);
   if (!offset) return api::report(offset.error());
+  if (nvm::status s = api::admits_change(*pool, *offset, 1); !s) return api::report(s.error());
   const nvm::status freed = api::if_intact(pool, api::let_go_at(pool, *(*e)->transaction, *offset));
   if (freed.error() == errc::io) (*e)->transaction->doom(errc::io);
-  if (freed && pool->checked && pool->references != nullptr) [[unlikely]]
+  if (freed && pool->checked && !api::has_no_counts(*pool, *offset)) [[unlikely]]
     api::freeing(pool, object, __builtin_return_address(0));
   return api::answer(freed);
 }
@@ -193,6 +197,9 @@ void* nvm_realloc(NVM_POOL* pool, void* object, uint32_t type_id, size_t size) {
   if (!e) return api::report_null<void>(e.error());
   auto old = api::facts_of(pool, object);
   if (!old) return api::report_null<void>(old.error());
+  if (nvm::status s = api::admits_change(*pool, old->header(), sizeof(nvm::layout::object_header)); !s) {
+    return api::report_null<void>(s.error());
+  }
   // Stays where it is unless it would waste more than half of its room; the room must fit the new size exactly, since
   // slots and size prove each other.
   // In home space the log says how large the room is.
@@ -213,7 +220,8 @@ void* nvm_realloc(NVM_POOL* pool, void* object, uint32_t type_id, size_t size) {
   if (!p) return api::report_null<void>(p.error());
   std::memcpy(*p, object, old->bytes < size ? old->bytes : size);
   if (nvm::status s = api::stored_in(pool); !s) return api::report_null<void>(s.error());
-  if (nvm::status s = (*e)->transaction->let_go(old->header() + sizeof(nvm::layout::object_header)); !s) {
+  if (nvm::status s = api::let_go_at(pool, *(*e)->transaction, old->header() + sizeof(nvm::layout::object_header));
+      !s) {
     // The old object stays, so the new one must not.
     api::report(s.error());
     (void)nvm_free(pool, *p);

@@ -131,12 +131,12 @@ void object_stores::end(NVM_POOL* pool, bool exiting) noexcept {
 // Protects the pages of all stores by the page map alone: neighbours by one call, and no store is looked at.
 void object_stores::protect_all() noexcept {
   if (!pool_->file->has_feature(layout::feature_stores)) return;
-  side_->pages_are_closing();
-  if (guard_ == nullptr) return;
+  side_->rights_are_lost();
   const geometry g = shape();
   std::uint64_t from = 0, to = 0;  // pages
   const auto close = [&] {
-    if (from != to) guard_->close_to(g.page_offset(from), (to - from) << g.page_shift, page_access::none);
+    if (from != to && guard_ != nullptr)
+      guard_->close_to(g.page_offset(from), (to - from) << g.page_shift, page_access::none);
   };
   for (std::uint64_t page = 0; page < g.size_pages;) {
     const std::uint64_t word = load_word(pool_->base(), g.entry_offset(page));
@@ -146,7 +146,7 @@ void object_stores::protect_all() noexcept {
       continue;
     }
     if (e.kind == layout::page_kind::cluster) {
-      if (to == 0) pool_->barriers.closes_from(g.page_offset(page));
+      if (to == 0) pool_->barriers.refuses_from(g.page_offset(page));
       if (page != to) {
         close();
         from = page;
@@ -156,20 +156,22 @@ void object_stores::protect_all() noexcept {
     page += e.length_pages;
   }
   close();
-  side_->pages_are_closing();  // what was found accessible between is asked about again
+  side_->rights_are_lost();  // what was found accessible between is asked about again
+}
+void object_stores::ask_about(std::uint64_t page) noexcept {
+  const status all =
+      side_->ranges(page, [&](std::uint64_t offset, std::uint64_t) { pool_->barriers.refuses_from(offset); });
+  if (!all) pool_->barriers.refuses_from(shape().data_offset);
 }
 void object_stores::unprotect() noexcept {
   if (guard_ != nullptr) guard_->release(0, shape().capacity_bytes());
 }
 // A store that is damaged stays accessible as far as it cannot be followed.
 void object_stores::protect(std::uint64_t page, page_access to) noexcept {
-  if (to == page_access::none) side_->pages_are_closing();
+  if (to == page_access::none) side_->rights_are_lost();
   if (keeper_.guard == nullptr) return;
-  (void)side_->ranges(page, [&](std::uint64_t offset, std::uint64_t bytes) {
-    if (to == page_access::none) pool_->barriers.closes_from(offset);
-    guard_->close_to(offset, bytes, to);
-  });
-  if (to == page_access::none) side_->pages_are_closing();  // as above
+  (void)side_->ranges(page, [&](std::uint64_t offset, std::uint64_t bytes) { guard_->close_to(offset, bytes, to); });
+  if (to == page_access::none) side_->rights_are_lost();  // as above
 }
 
 // In a pool with a tier the store's pages leave memory last while it is attached.
@@ -180,12 +182,29 @@ void object_stores::refer(std::uint64_t page, bool referenced) noexcept {
 }
 
 void object_stores::close_what_has_ended() {
-  std::erase_if(closing_, [&](closing& c) {
-    if (!side_->gone(c.left)) return false;
+  for (std::size_t i = 0; i < closing_.size();) {
+    if (!side_->gone(closing_[i].left)) {
+      ++i;
+      continue;
+    }
+    const closing c = std::move(closing_[i]);
+    closing_.erase(closing_.begin() + static_cast<std::ptrdiff_t>(i));
     keeper_.close_all(c.opened);
-    if (c.page != 0 && side_->attached(c.page) == nullptr) protect(c.page, page_access::none);
-    return true;
-  });
+    // Another call may have left the same page.
+    if (c.page == 0 || waits_for_transactions(c.page)) continue;
+    const open_store* const of = side_->attached(c.page);
+    if (of == nullptr) protect(c.page, page_access::none);
+    if (of != nullptr && side_->is_read_only(*of)) protect(c.page, page_access::read);
+  }
+}
+// Names the transactions that are open.  One that is not finds what was done before.
+void object_stores::find_open(engines::left_open& left) noexcept {
+  pool_->engine->order_turns();
+  left.turns.clear();
+  for (unsigned lane = 0; lane < pool_->engine->lanes(); ++lane) {
+    const std::uint64_t turn = pool_->engine->turns_of(lane);
+    if ((turn & 1) != 0) left.turns.push_back({lane, turn});
+  }
 }
 // Called when the store is attached again, or freed.
 void object_stores::forget_closing(std::uint64_t page) {
@@ -199,6 +218,37 @@ void object_stores::forget_closing(std::uint64_t page) {
 open_store* store_holding(NVM_POOL* pool, std::uint64_t offset) noexcept {
   const std::lock_guard guard{pool->object_stores_lock};
   return pool->object_stores == nullptr ? nullptr : pool->object_stores->open_holder(offset);
+}
+
+attachments::rights rights_at(NVM_POOL& pool, std::uint64_t offset) noexcept {
+  engines::store_side& side = **pool.engine->stores();
+  for (;;) {
+    const open_store* const s = side.holder(offset);
+    if (s == nullptr) {
+      return side.cluster_holding(offset) == 0 ? attachments::rights::changes : attachments::rights::none;
+    }
+    const std::uint64_t attachment = side.attachment_of(*s);
+    const auto may = pool.attachments.rights_of(attachment);
+    // The object may have become another store's between.
+    if (side.holder(offset) == s && side.attachment_of(*s) == attachment) return may;
+  }
+}
+
+errc refuse_change(NVM_POOL& pool, std::uint64_t offset, std::uint64_t bytes) noexcept {
+  const geometry g = pool.file->geometry();
+  const std::uint64_t last = g.page_of(offset + bytes - 1);
+  std::uint64_t page = g.page_of(offset);
+  auto may = rights_at(pool, g.page_offset(page));
+  while (may == attachments::rights::changes && page < last) may = rights_at(pool, g.page_offset(++page));
+  const void* const p = pool.base() + offset;
+  if (may != attachments::rights::reads) {
+    return fail(errc::bad_pointer, "[%p, +%lu) is in an object store of %s that is not attached", p, bytes,
+                pool.file->path());
+  }
+  attachments::name_room name = {};
+  pool.attachments.name_of(attachment_at(&pool, g.page_offset(page)), name);
+  return fail(errc::read_only, "[%p, +%lu) is in store \"%s\" of %s, which is attached read-only", p, bytes, name,
+              pool.file->path());
 }
 
 std::uint64_t attachment_at(NVM_POOL* pool, std::uint64_t offset) noexcept {
@@ -218,7 +268,9 @@ status make_key_values(nvm_store& s, std::uint32_t type, std::uint64_t bytes,
   // Before the first word that older libraries do not know.
   if (status known = s.pool->engine->add_feature(layout::feature_store_kv); !known) return known;
   return in_own_transaction(s.pool, [&](open_transaction& t) -> status {
-    const auto payload = t.allocate_in(*s.of, type, bytes);
+    const auto of = (*all)->for_change(s);
+    if (!of) return of.error();
+    const auto payload = t.allocate_in(**of, type, bytes);
     if (!payload) return payload.error();
     fill(*payload);
     return (*all)->set_key_values(s, t, *payload);
@@ -240,13 +292,14 @@ all_pages_open::~all_pages_open() {
 
 stores::pool_bytes object_stores::bytes() const noexcept {
   const geometry g = shape();
-  return {pool_->base(), g.data_offset, g.size_bytes(), &pool_->closed_pages};
+  return {pool_->base(), g.data_offset, g.size_bytes(), pool_->own_links};
 }
 
 status object_stores::change(const body& f, lsn_t& lsn, closing* after) {
+  const bool makes = after != nullptr && after->page == 0;  // a store
   closing_.reserve(closing_.size() + 1);
   closing ends{0, {}, {}};
-  ends.left.turns.reserve(1);
+  ends.left.turns.reserve(pool_->engine->lanes());
   pages_keeper::recording recorded{keeper_};
   thread_transactions& mine = thread_transactions::mine();
   if (status s = begin_transaction(pool_, mine); !s) return s;
@@ -262,6 +315,11 @@ status object_stores::change(const body& f, lsn_t& lsn, closing* after) {
     mine.remove(pool_);
     if (committed) lsn = std::max(lsn, *committed);
     if (!committed) s = committed.error();
+    if (committed && makes) {
+      pool_->barriers.refuses_from(after->page);
+      side_->rights_are_lost();
+      find_open(ends.left);
+    }
   } else {
     abort_all_levels(e);
   }
@@ -282,26 +340,36 @@ status object_stores::wait(lsn_t lsn) const noexcept {
 
 // ---- attached stores ------------------------------------------------------------------------------------------------
 
-result<nvm_store*> object_stores::attach_page(std::string_view name, std::uint64_t page, bool read_only) {
+result<nvm_store*> object_stores::attach_page(std::string_view name, std::uint64_t page, bool read_only,
+                                              attachments::rights may) try {
   // Nothing can fail once it is attached.
-  auto made = std::make_unique<nvm_store>();
-  nvm_store& s = *made;
-  s.name = name;
-  s.number = side_->number_at(page);
-  numbers_[s.number] = &s;
-  const auto entry = attached_.emplace(s.name, std::move(made)).first;
+  auto seen = attachments::prepared(may, std::string{name});
   pages_keeper::recording recorded{keeper_};
+  const auto entry = attached_.emplace(name, std::make_unique<nvm_store>()).first;
+  nvm_store& s = *entry->second;
+  // A handle that leads nowhere is found by no later call.
+  const auto take_out = [&](nvm_store*) noexcept { attached_.erase(entry); };
+  std::unique_ptr<nvm_store, decltype(take_out)> unless_attached{&s, take_out};
+  s.name = name;
+  std::unordered_map<std::uint32_t, nvm_store*> one{{0, &s}};
+  numbers_.reserve(numbers_.size() + 1);
   const auto of = side_->attach(page, read_only);
   recorded.end();
-  if (!of) {
-    numbers_.erase(s.number);
-    attached_.erase(entry);
-    return of.error();
-  }
-  forget_closing(page);
-  protect(page, read_only ? page_access::read : page_access::all);
+  if (!of) return of.error();
+  (void)unless_attached.release();
+  s.number = side_->number_at(page);
+  auto numbered = one.extract(one.begin());
+  numbered.key() = s.number;
+  numbers_.insert(std::move(numbered));
+  s.attachment = side_->attachment_of(**of);
+  pool_->attachments.add(s.attachment, std::move(seen));
+  if (!read_only) forget_closing(page);
+  // Transactions that were open when it was last detached may still store there.
+  const bool waits = read_only && waits_for_transactions(page);
+  protect(page, read_only && !waits ? page_access::read : page_access::all);
   refer(page, true);
   keeper_.close_all(recorded.opened);
+  side_->make_known(**of);
   s.seen.mark = debugger_view::of_object_store;
   s.seen.name = s.name.c_str();
   s.seen.pool = pool_;
@@ -314,10 +382,16 @@ result<nvm_store*> object_stores::attach_page(std::string_view name, std::uint64
   s.local.pages_seen = object::pages_of(*s.of);
   if (!read_only) has_changed(page);
   return &s;
+} catch (const std::bad_alloc&) {
+  return fail(errc::no_memory, "no volatile memory to attach store \"%.*s\"", static_cast<int>(name.size()),
+              name.data());
 }
 
-result<nvm_store*> object_stores::attach(const char* name, unsigned flags) {
+result<nvm_store*> object_stores::attach(const char* name, unsigned flags, attached_for who) {
   const bool read_only = (flags & NVM_STORE_READ_ONLY) != 0;
+  const auto wanted = who == attached_for::library ? attachments::rights::none
+                      : read_only                  ? attachments::rights::reads
+                                                   : attachments::rights::changes;
   if (pool_->file->read_only() && !read_only) return fail(errc::read_only, "%s is open read-only", path());
   lsn_t lsn = 0;
   const taking taken{lock_};
@@ -329,24 +403,31 @@ result<nvm_store*> object_stores::attach(const char* name, unsigned flags) {
     page = page_of(name);
   }
   if (!page) return page.error();
-  const auto who = platform::identity_of_process();
-  if (!who) return who.error();
+  const auto self = platform::identity_of_process();
+  if (!self) return self.error();
   pages_keeper::ranges opened;
   const auto r = rights_at(*page, opened);
   result<nvm_store*> answer = static_cast<nvm_store*>(nullptr);
   nvm_store* const there = attached(name);
   if (!r) {
     answer = r.error();
-  } else if (!may(*r, *who, read_only ? stores::may_read : stores::may_read | stores::may_write)) {
+  } else if (!may(*r, *self, read_only ? stores::may_read : stores::may_read | stores::may_write)) {
     answer = refused(EACCES, "this process may not attach it", name, *r);
   } else if (there != nullptr && there->read_only != read_only) {
     answer = not_attached(name).error();
   } else if (there != nullptr) {
+    if (who == attached_for::programs && pool_->attachments.rights_of(there->attachment) != wanted) {
+      // The library has attached it for itself.
+      auto seen = attachments::prepared(wanted, there->name);
+      pool_->attachments.remove(there->attachment);
+      pool_->attachments.add(there->attachment, std::move(seen));
+    }
     ++there->times;
     answer = there;
   } else {
-    answer = attach_page(name, *page, read_only);
+    answer = attach_page(name, *page, read_only, wanted);
   }
+  if (answer && who == attached_for::library) ++(*answer)->for_library;
   const int cause = errno;
   keeper_.close_all(opened);
   errno = cause;
@@ -356,47 +437,97 @@ result<nvm_store*> object_stores::attach(const char* name, unsigned flags) {
 
 // Calls on what is open in it look, inside of their transactions, whether it still is.  So when all that were inside
 // have left, none will touch its pages.
-status object_stores::detach(nvm_store& s) {
-  std::shared_ptr<store_contents> contents;
-  {
-    const taking taken{lock_};
-    if (s.of != nullptr && s.times == 1) contents = s.contents;
+//
+// One thread at a time detaches a store.  What it has shut is what there is when the store goes: something else that
+// was opened meanwhile is shut, too.
+status object_stores::detach(nvm_store& s, attached_for who) {
+  const std::lock_guard alone{s.leaving};
+  for (;;) {
+    contents_of_store contents;
+    {
+      const taking taken{lock_};
+      if (s.of == nullptr || side_ == nullptr) return not_here(s);
+      if (s.times > 1 && !is_last_of_programs(s, who)) {
+        --s.times;
+        if (who == attached_for::library) --s.for_library;
+        return {};
+      }
+      contents = s.contents;
+    }
+    std::size_t shut = 0;
+    status done;
+    for (; shut < contents.size() && done; ++shut) {
+      if (contents[shut] != nullptr) done = contents[shut]->shut();
+    }
+    if (!done) --shut;
+    const bool has_keys = contents[static_cast<std::size_t>(contents_of::key_values)] != nullptr;
+    if (done && has_keys && !isolation::participant::wait_for_leaving(&pool_->barriers, leaving_patience_ns)) {
+      done = fail(errc::busy, "store \"%s\": a barrier transaction is open that may be at work in it", s.name.c_str());
+    }
+    auto what = ended::again;
+    if (done) done = detach_shut(s, who, contents, what);
+    if (done && what == ended::gone) return {};
+    for (std::size_t i = 0; i < shut; ++i) {
+      if (contents[i] != nullptr) contents[i]->reopen();
+    }
+    if (!done || what == ended::stays) return done;
   }
-  if (contents == nullptr) return detach_shut(s);
-  if (status shut = contents->shut(); !shut) return shut;
-  status done;
-  if (isolation::participant::wait_for_leaving(&pool_->barriers, leaving_patience_ns)) {
-    done = detach_shut(s);
-  } else {
-    done = fail(errc::busy, "store \"%s\": a barrier transaction is open that may be at work in it", s.name.c_str());
-  }
-  if (!done || s.of != nullptr) contents->reopen();
-  return done;
 }
 
-status object_stores::detach_shut(nvm_store& s) {
+// The library may have it attached as well: then it stays, and nothing of the program's is open in it.
+bool object_stores::is_last_of_programs(const nvm_store& s, attached_for who) noexcept {
+  return who == attached_for::programs && s.times == s.for_library + 1;
+}
+
+errc object_stores::not_here(const nvm_store& s) noexcept {
+  return fail(errc::invalid, "store \"%s\" is not attached", s.name.c_str());
+}
+
+void object_stores::take_rights(const nvm_store& s) noexcept {
+  ask_about(s.page);
+  pool_->attachments.remove(s.attachment);
+  side_->rights_are_lost();
+}
+
+// ended::again: it has other contents than those, or was attached once more, and nothing was done.
+status object_stores::detach_shut(nvm_store& s, attached_for who, const contents_of_store& shut, ended& what) try {
   const taking taken{lock_};
-  if (s.of == nullptr || side_ == nullptr) return fail(errc::invalid, "store \"%s\" is not attached", s.name.c_str());
+  if (s.of == nullptr || side_ == nullptr) return not_here(s);
+  what = ended::again;
+  if (s.contents != shut) return {};
   if (s.times > 1) {
+    if (!is_last_of_programs(s, who)) return {};
     --s.times;
+    take_rights(s);
+    what = ended::stays;
     return {};
   }
+  what = ended::gone;
   closing_.reserve(closing_.size() + 1);
   closing after{s.page, {}, {}};
+  // Room for the handle, before anything has happened.
+  detached_.emplace_back();
+  const auto give_up = [&](nvm_store*) noexcept { detached_.pop_back(); };
+  std::unique_ptr<nvm_store, decltype(give_up)> unless_detached{&s, give_up};
   collector_->end_local(s);
+  ask_about(s.page);
+  const std::uint64_t attachment = side_->attachment_of(*s.of);
   if (status done = side_->detach(*s.of, after.left); !done) return done;
+  (void)unless_detached.release();
+  pool_->attachments.remove(attachment);
   refer(s.page, false);
   // Rounds that passed meanwhile have left it alone.
   if (!s.read_only) has_changed(s.page);
   s.times = 0;
   s.of = nullptr;
   numbers_.erase(s.number);
-  auto node = attached_.extract(s.name);
-  detached_.push_back(std::move(node.mapped()));
+  detached_.back() = std::move(attached_.extract(s.name).mapped());
   if (detached_.size() > detached_max) detached_.pop_front();
   closing_.push_back(std::move(after));
   close_what_has_ended();
   return {};
+} catch (const std::bad_alloc&) {
+  return fail(errc::no_memory, "no volatile memory to detach store \"%s\"", s.name.c_str());
 }
 
 nvm_store* object_stores::holder(std::uint64_t offset) {
@@ -416,12 +547,21 @@ nvm_store* object_stores::by_number(std::uint64_t number) {
   return at == numbers_.end() ? nullptr : at->second;
 }
 
+// The handle may say for a moment longer that it is attached.
+result<open_store*> object_stores::for_change(const nvm_store& s) noexcept {
+  open_store* const of = open_holder(s.page);
+  const bool same = of != nullptr && side_->attachment_of(*of) == s.attachment;
+  const auto may = same ? pool_->attachments.rights_of(s.attachment) : attachments::rights::none;
+  if (may == attachments::rights::changes) return of;
+  if (may == attachments::rights::reads)
+    return fail(errc::read_only, "store \"%s\" is attached read-only", s.name.c_str());
+  return fail(errc::invalid, "store \"%s\" is not attached", s.name.c_str());
+}
 // Its pages are accessible as long as it is attached, and after that until this transaction has ended.  Without the
 // lock: a thread that waited for it in an open transaction would keep drops from going on.
 template <class Set>
 status object_stores::set_word(nvm_store& s, Set&& set) {
-  if (s.of == nullptr) return fail(errc::invalid, "store \"%s\" is not attached", s.name.c_str());
-  if (s.read_only) return fail(errc::read_only, "store \"%s\" is attached read-only", s.name.c_str());
+  if (const auto of = for_change(s); !of) return of.error();
   pages_keeper::recording recorded{keeper_};
   const status done = set();
   recorded.end();
@@ -447,10 +587,29 @@ result<std::uint64_t> object_stores::key_values_of(const nvm_store& s) const noe
   return word_of(s, offsetof(layout::cluster_header, key_values), "the directory of a store's key-value stores");
 }
 
-bool object_stores::contents_in_use() noexcept {
-  const taking taken{lock_};
-  return std::any_of(attached_.begin(), attached_.end(),
-                     [](const auto& of) { return of.second->contents != nullptr && of.second->contents->in_use(); });
+template <class Ask>
+bool object_stores::any_contents(NVM_POOL* pool, Ask&& ask) noexcept {
+  std::shared_ptr<object_stores> all;
+  {
+    const std::lock_guard guard{pool->object_stores_lock};
+    all = pool->object_stores;
+  }
+  if (all == nullptr) return false;
+  const taking taken{all->lock_};
+  bool any = false;
+  for (auto& [name, s] : all->attached_) {
+    for (auto& c : s->contents) any = (c != nullptr && ask(*c)) || any;
+  }
+  return any;
+}
+bool object_stores::contents_in_use(NVM_POOL* pool) noexcept {
+  return any_contents(pool, [](store_contents& c) { return c.in_use(); });
+}
+bool object_stores::contents_at_work(NVM_POOL* pool) noexcept {
+  return any_contents(pool, [](store_contents& c) { return c.at_work(); });
+}
+bool object_stores::close_contents(NVM_POOL* pool, bool exiting) noexcept {
+  return !any_contents(pool, [&](store_contents& c) { return !c.close(exiting); });
 }
 
 // ---- facts ----------------------------------------------------------------------------------------------------------
@@ -476,6 +635,7 @@ status object_stores::stat(std::string_view name, nvm_store_info& out) {
   out.quota = f->quota_bytes;
   out.root = f->root;
   out.key_values = f->key_values;
+  out.structures = f->structures;
   if (const nvm_store* const s = attached(name)) {
     out.attached = s->times;
     out.read_only = s->read_only ? 1 : 0;

@@ -9,6 +9,7 @@
 //  Lock order: this lock, then those of the engine, then that of page_guard.
 #pragma once
 
+#include <array>
 #include <deque>
 #include <functional>
 #include <memory>
@@ -36,7 +37,16 @@ class store_contents : public attachment {
   [[nodiscard]] virtual status shut() noexcept = 0;
   // The store stays attached after all.
   virtual void reopen() noexcept = 0;
+  // Whether a thread is inside of something of it, outside of transactions.
+  [[nodiscard]] virtual bool at_work() noexcept { return false; }
+  // The pool is being closed, and nothing of it is used any more.  `exiting`: other threads may go on; false: one is at
+  // work, or may be.
+  [[nodiscard]] virtual bool close(bool /*exiting*/) noexcept { return true; }
 };
+enum class contents_of : std::uint8_t { key_values, structures };
+inline constexpr std::size_t kinds_of_contents = 2;
+// By their kinds; null: none was asked for.
+using contents_of_store = std::array<std::shared_ptr<store_contents>, kinds_of_contents>;
 }  // namespace nvm::api
 
 struct nvm_store {
@@ -48,9 +58,15 @@ struct nvm_store {
   bool read_only = false;
   unsigned times = 0;  // attached
   std::string name;
-  std::shared_ptr<nvm::api::store_contents> contents{};  // under the lock of object_stores; null: none was asked for
-  nvm::api::store_collector* collector = nullptr;        // constant
+  std::mutex leaving;                      // held by the thread that detaches it; before the lock of object_stores
+  nvm::api::contents_of_store contents{};  // under the lock of object_stores
+  [[nodiscard]] nvm::api::store_contents* kept(nvm::api::contents_of kind) const noexcept {
+    return contents[static_cast<std::size_t>(kind)].get();
+  }
+  nvm::api::store_collector* collector = nullptr;  // constant
   nvm::api::local_collection local;
+  std::uint64_t attachment = 0;  // constant: store_side::attachment_of()
+  unsigned for_library = 0;      // so often of `times`
 };
 
 namespace nvm::api {
@@ -132,8 +148,10 @@ class object_stores {
   [[nodiscard]] status create(const char* name, const nvm_store_options& o);
   [[nodiscard]] status drop(const char* name);
   [[nodiscard]] status rename(const char* name, const char* new_name);
-  [[nodiscard]] result<nvm_store*> attach(const char* name, unsigned flags);
-  [[nodiscard]] status detach(nvm_store& s);
+  // What the library attaches for itself gives programs no right.
+  enum class attached_for : std::uint8_t { programs, library };
+  [[nodiscard]] result<nvm_store*> attach(const char* name, unsigned flags, attached_for who = attached_for::programs);
+  [[nodiscard]] status detach(nvm_store& s, attached_for who = attached_for::programs);
   [[nodiscard]] status stat(std::string_view name, nvm_store_info& out);
   // Up to `most` names after `after` that begin with `prefix`.
   [[nodiscard]] status names(std::string_view prefix, const std::string& after, std::size_t most,
@@ -154,6 +172,9 @@ class object_stores {
   [[nodiscard]] open_store* open_holder(std::uint64_t offset) noexcept {
     return side_ == nullptr ? nullptr : side_->holder(offset);
   }
+  // Asked in a transaction: the store, if programs may change it by this handle.  From then on until the transaction
+  // ends its pages are accessible.  Without the lock.
+  [[nodiscard]] result<open_store*> for_change(const nvm_store& s) noexcept;
   [[nodiscard]] nvm_store* by_number(std::uint64_t number);
   [[nodiscard]] nvm_store* by_name(std::string_view name);
   [[nodiscard]] status set_root(nvm_store& s, open_transaction& t, std::uint64_t payload);
@@ -164,14 +185,17 @@ class object_stores {
   // What is kept for the store; made by make() -> shared_ptr where there is nothing yet.  errc::invalid: it is not
   // attached.
   template <class Make>
-  [[nodiscard]] result<std::shared_ptr<store_contents>> contents_of(nvm_store& s, Make&& make) {
+  [[nodiscard]] result<std::shared_ptr<store_contents>> contents(nvm_store& s, contents_of kind, Make&& make) {
     const taking taken{lock_};
     if (s.of == nullptr || side_ == nullptr) return fail(errc::invalid, "store \"%s\" is not attached", s.name.c_str());
-    if (s.contents == nullptr) s.contents = make(*side_);
-    return s.contents;
+    auto& place = s.contents[static_cast<std::size_t>(kind)];
+    if (place == nullptr) place = make(*side_);
+    return place;
   }
-  // Whether the program has something open in a store.
-  [[nodiscard]] bool contents_in_use() noexcept;
+  // store_contents::in_use(), at_work() and close(), of all attached stores.
+  [[nodiscard]] static bool contents_in_use(NVM_POOL* pool) noexcept;
+  [[nodiscard]] static bool contents_at_work(NVM_POOL* pool) noexcept;
+  [[nodiscard]] static bool close_contents(NVM_POOL* pool, bool exiting) noexcept;
   [[nodiscard]] bool trim(nvm_store& s) { return side_->trim(*s.of); }
   [[nodiscard]] bool holds(const nvm_store& s, std::uint64_t offset) noexcept { return side_->holder(offset) == s.of; }
 
@@ -233,12 +257,24 @@ class object_stores {
   [[nodiscard]] result<std::uint64_t> word_of(const nvm_store& s, std::size_t at, const char* what) const noexcept;
   template <class Set>
   [[nodiscard]] status set_word(nvm_store& s, Set&& set);
-  [[nodiscard]] result<nvm_store*> attach_page(std::string_view name, std::uint64_t page, bool read_only);
-  [[nodiscard]] status detach_shut(nvm_store& s);
+  [[nodiscard]] result<nvm_store*> attach_page(std::string_view name, std::uint64_t page, bool read_only,
+                                               attachments::rights may);
+  enum class ended : std::uint8_t { gone, stays, again };
+  [[nodiscard]] status detach_shut(nvm_store& s, attached_for who, const contents_of_store& shut, ended& what);
+  [[nodiscard]] static bool is_last_of_programs(const nvm_store& s, attached_for who) noexcept;
+  [[nodiscard]] static errc not_here(const nvm_store& s) noexcept;
+  // The library alone has it attached from now on.
+  void take_rights(const nvm_store& s) noexcept;
+  template <class Ask>
+  [[nodiscard]] static bool any_contents(NVM_POOL* pool, Ask&& ask) noexcept;
   static constexpr std::uint64_t leaving_patience_ns = 1'000'000'000;
   void forget_closing(std::uint64_t page);
   void refer(std::uint64_t page, bool referenced) noexcept;
   void close_what_has_ended();
+  // Room for all lanes is reserved.
+  void find_open(engines::left_open& left) noexcept;
+  // Barriers ask about changes of this store's pages from now on.
+  void ask_about(std::uint64_t page) noexcept;
   void protect(std::uint64_t page, platform::page_access to) noexcept;
   void protect_all() noexcept;
   void unprotect() noexcept;
@@ -247,6 +283,7 @@ class object_stores {
   [[nodiscard]] status finish_drop(std::uint64_t page, std::string_view name, bool& left);
   [[nodiscard]] bool lacks_places();
   [[nodiscard]] status drop_batch(std::uint64_t page, bool& done, lsn_t& lsn);
+  void finish_or_leave(std::uint64_t page, std::string_view name) noexcept;
   [[nodiscard]] status finish_drops();
   template <class F>
   [[nodiscard]] status take_name(F&& f, std::uint64_t& dying);

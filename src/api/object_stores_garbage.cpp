@@ -50,8 +50,6 @@ void object_stores::stop_collecting(NVM_POOL* pool) noexcept {
 // The store is attached meanwhile, so that it stays; its local collections keep away.
 status object_stores::collect(const char* name, bool dry_run, nvm_store_gc_report& report) {
   if (pool_->file->read_only() && !dry_run) return fail(errc::read_only, "%s is open read-only", path());
-  if (pool_->references != nullptr)
-    return fail(errc::invalid, "%s counts references: its stores cannot be collected", path());
   if (status s = bring_types(pool_); !s) return s;
   const auto made = collector_->make(types_lock::waited_for);
   if (!made) return made.error();
@@ -61,7 +59,7 @@ status object_stores::collect(const char* name, bool dry_run, nvm_store_gc_repor
     if (const nvm_store* const there = attached(name)) read_only = there->read_only;
   }
   if (read_only && !dry_run) return fail(errc::read_only, "store \"%s\" is attached read-only", name);
-  const auto s = attach(name, read_only ? unsigned{NVM_STORE_READ_ONLY} : 0U);
+  const auto s = attach(name, read_only ? unsigned{NVM_STORE_READ_ONLY} : 0U, attached_for::library);
   if (!s) return s.error();
   nvm_store& store = **s;
   status done;
@@ -80,7 +78,7 @@ status object_stores::collect(const char* name, bool dry_run, nvm_store_gc_repor
       done = collector_->collect_now(**made, *store.of, dry_run, report);
     }
   }
-  if (status gone = detach(store); !gone && done) return gone;
+  if (status gone = detach(store, attached_for::library); !gone && done) return gone;
   return done;
 }
 
@@ -167,10 +165,17 @@ void object_stores::begin_detached(const named_page& which) {
   }
   protect(*page, platform::page_access::all);
   keeper_.close_all(recorded.opened);
+  side_->make_known(**of);
   collected_ = {*page, *of, std::move(*made)};
   const std::uint64_t root = load_word(pool_->base(), *page + offsetof(layout::cluster_header, root)) & checked_mask;
-  if (root == 0 || !collected_.runs->begin(**of, beside_collection::with::nobody)) {
-    unchanged_.insert(*page);
+  const status begun = root == 0 ? errc::not_found : collected_.runs->begin(**of, beside_collection::with::nobody);
+  if (!begun) {
+    // Busy: another thread trims it at the moment.
+    if (begun.error() == errc::busy || begun.error() == errc::no_memory) {
+      any_changed_ = true;
+    } else {
+      unchanged_.insert(*page);
+    }
     return end_detached();
   }
   collector_->count_begun();

@@ -46,8 +46,10 @@ status object_stores::find_catalogue(wanted_catalogue how, unsigned burst, lsn_t
   }
   if (how == wanted_catalogue::as_it_is) return {};
   if (pool_->file->read_only()) return fail(errc::read_only, "%s is open read-only", path());
-  // Before the first word that older libraries do not know.
+  // Before the first word that older libraries do not know.  A copy for a forked child that has begun before is waited
+  // for: it could not read pages of a detached store (fork.cpp).
   if (status s = pool_->engine->add_feature(layout::feature_stores); !s) return s;
+  std::unique_lock{pool_->file->blocks_going()}.unlock();
   lsn_t lsn = 0;
   std::optional<stores::catalogue_place> made;
   const status s = change(
@@ -92,6 +94,7 @@ status object_stores::not_attached(std::string_view name) {
 }
 
 status object_stores::make(const char* name, const nvm_store_options& o, lsn_t& lsn) {
+  if (status s = lose_counts(*pool_); !s) return s;
   const auto who = platform::identity_of_process();
   if (!who) return who.error();
   if (status s = find_catalogue(wanted_catalogue::made); !s) return s;
@@ -291,8 +294,8 @@ status object_stores::drop(const char* name) {
         return {};
       },
       dying);
-  bool left = false;
-  return s ? finish_drop(dying, name, left) : s;
+  if (s) finish_or_leave(dying, name);
+  return s;
 }
 
 status object_stores::rename(const char* name, const char* new_name) {
@@ -326,9 +329,8 @@ status object_stores::rename(const char* name, const char* new_name) {
         return {};
       },
       dying);
-  if (!s || dying == 0) return s;
-  bool left = false;
-  return finish_drop(dying, name, left);
+  if (s && dying != 0) finish_or_leave(dying, name);
+  return s;
 }
 
 status object_stores::drop_batch(std::uint64_t page, bool& done, lsn_t& lsn) {
@@ -361,7 +363,11 @@ status object_stores::finish_drop(std::uint64_t page, std::string_view name, boo
   }
   lsn_t lsn = 0;
   status s;
-  for (bool done = false; s && !done;) s = drop_batch(page, done, lsn);
+  try {
+    for (bool done = false; s && !done;) s = drop_batch(page, done, lsn);
+  } catch (const std::bad_alloc&) {
+    s = fail(errc::no_memory, "no volatile memory to delete a store");
+  }
   {
     const taking taken{lock_};
     being_dropped_.erase(page);
@@ -381,6 +387,17 @@ status object_stores::finish_drop(std::uint64_t page, std::string_view name, boo
   return s || left ? wait(lsn) : s;
 }
 
+// Finishes the drop of a store whose name is gone for good: what of it fails is left for a later call (drops_left_),
+// and is no failure of this one.
+void object_stores::finish_or_leave(std::uint64_t page, std::string_view name) noexcept {
+  bool left = false;
+  try {
+    (void)finish_drop(page, name, left);
+  } catch (const std::bad_alloc&) {
+    left = true;
+  }
+}
+
 // Goes on with what a process, or an earlier call, has left.
 status object_stores::finish_drops() {
   std::vector<std::uint64_t> pages;
@@ -388,14 +405,17 @@ status object_stores::finish_drops() {
     const taking taken{lock_};
     if (!drops_left_ || pool_->file->read_only()) return {};
     if (status s = find_catalogue(wanted_catalogue::as_it_is); !s) return s;
-    drops_left_ = false;
-    if (!catalogue_) return {};
-    stores::names_reader m{bytes()};
     pages.reserve(layout::dying_stores_max);
+    if (!catalogue_) {
+      drops_left_ = false;
+      return {};
+    }
+    stores::names_reader m{bytes()};
     const status s = each_dying(m, *catalogue_, [&](std::uint64_t page) {
       pages.push_back(page);
       return true;
     });
+    drops_left_ = !s;
     if (!s) return s;
   }
   bool left = false;

@@ -30,7 +30,7 @@ struct nvm_region_group {
   bool single = false;  // of nvm_region_begin()
   std::uint64_t rid = 0;
   bool was_refused = false;              // a region of it could not be waited for
-  std::optional<std::uint64_t> refused;  // which, if there is one
+  std::optional<std::uint64_t> refused;  // which; none: one that another transaction is about to make
 };
 
 namespace nvm::api {

@@ -19,7 +19,9 @@
 #include "engine/log_choice.hpp"
 #include "engine/names.hpp"
 #include "engine/ssd.hpp"
+#include "nvm/log.h"
 #include "nvm/nvm.h"
+#include "space/structure_pages.hpp"
 #include "tier/tier.hpp"
 
 namespace nvm::api {
@@ -29,6 +31,22 @@ constexpr nvm_pool_options no_options{};
 // Number of lanes where lanes are volatile: enough for any machine's threads.
 constexpr unsigned volatile_lanes = 64;
 constexpr unsigned cleaners_max = 64;
+
+engines::log_choice log_choice_of(const nvm_pool_options& o) noexcept {
+  engines::log_choice log;
+  log.mapping = o.mapping;
+  log.cleaners = (o.log_flags & NVM_LOG_NO_CLEANERS) != 0 ? 0 : std::max(1U, o.cleaners);
+  log.one_log = (o.log_flags & NVM_LOG_ONE) != 0;
+  log.translated = (o.log_flags & NVM_LOG_TRANSLATED) != 0;
+  log.home_bytes_max = o.home_mib != 0 ? std::uint64_t{o.home_mib} << 20 : platform::memory_bytes() / 2;
+  if (o.log == nullptr) return log;
+  log.chunk_bytes = o.log->chunk_bytes;
+  log.partition_bytes = o.log->partition_bytes;
+  log.cache_entries = o.log->cache_entries;
+  log.clean_below = o.log->clean_below;
+  log.clean_from = o.log->clean_from;
+  return log;
+}
 
 status check_options(const char* path, const nvm_pool_options& o) noexcept {
   if (path == nullptr || *path == '\0') return fail(errc::invalid, "the path is empty");
@@ -53,10 +71,23 @@ status check_options(const char* path, const nvm_pool_options& o) noexcept {
     return fail(errc::invalid, "relocation %u is none of enum nvm_relocation", o.relocation);
   if (o.collect > NVM_COLLECT_BACKGROUND)
     return fail(errc::invalid, "collect %u is none of enum nvm_collect", o.collect);
-  if (o.reserved[0] != 0) {
-    return fail(errc::invalid, "a reserved field of nvm_pool_options is %" PRIu64 ", expected 0", o.reserved[0]);
+  if (o.log != nullptr) {
+    for (const std::uint64_t r : o.log->reserved) {
+      if (r != 0) return fail(errc::invalid, "a reserved field of nvm_log_options is %" PRIu64 ", expected 0", r);
+    }
   }
-  return {};
+  return engines::check_bounds(log_choice_of(o));
+}
+// Of a pool that is to be made.
+status check_chunks(const nvm_pool_options& o) noexcept {
+  constexpr std::uint64_t chunks_min = 32;
+  if (o.log == nullptr || o.log->chunk_bytes == 0) return {};
+  const std::uint64_t room = std::max<std::uint64_t>(o.size, o.capacity);
+  if (o.log->chunk_bytes <= room / chunks_min) return {};
+  return fail(errc::invalid,
+              "chunk_bytes of nvm_log_options: found %" PRIu64 ", expected at most %" PRIu64 ", a part of %" PRIu64
+              " of the pool",
+              o.log->chunk_bytes, room / chunks_min, chunks_min);
 }
 
 result<std::unique_ptr<engine>> make_engine(pool_file& file, const nvm_pool_options& o, log_run run) noexcept try {
@@ -74,12 +105,7 @@ result<std::unique_ptr<engine>> make_engine(pool_file& file, const nvm_pool_opti
       return engines::start_on_ssd(file, o.lanes != 0 ? o.lanes : volatile_lanes, measured, std::move(run));
     }
   }
-  engines::log_choice log;
-  log.mapping = o.mapping;
-  log.cleaners = (o.log_flags & NVM_LOG_NO_CLEANERS) != 0 ? 0 : std::max(1U, o.cleaners);
-  log.one_log = (o.log_flags & NVM_LOG_ONE) != 0;
-  log.translated = (o.log_flags & NVM_LOG_TRANSLATED) != 0;
-  log.home_bytes_max = o.home_mib != 0 ? std::uint64_t{o.home_mib} << 20 : platform::memory_bytes() / 2;
+  const engines::log_choice log = log_choice_of(o);
   if (on_ssd) return engines::start_log_on_file(file, log);
   return engines::start_on_direct(file, o.persist, measured, emulated, o.truncation == NVM_TRUNCATION_BACKGROUND, log);
 } catch (const std::bad_alloc&) {
@@ -119,7 +145,7 @@ void close_at_exit(pool_file& file) noexcept {
                       : pool->engine->open_transactions() == 0 && !isolation::participant::any_inside(&pool->barriers);
   // An operation on a lock-free structure is another thread's as well: a clean pool has nothing reserved.
   if (pool->file->lost() || !at_rest || !close_structures_unless_shared(pool)) return;
-  if (!close_regions_unless_shared(pool)) return;
+  if (!close_regions_unless_shared(pool) || !object_stores::close_contents(pool, true)) return;
   object_stores::end(pool, true);
   {
     const std::lock_guard guard{pool->lanes->lock};
@@ -145,10 +171,7 @@ void watch_objects(const nvm_pool& pool) noexcept {
 }
 
 bool stores_are_open(nvm_pool& pool) noexcept {
-  {
-    const std::lock_guard guard{pool.object_stores_lock};
-    if (pool.object_stores != nullptr && pool.object_stores->contents_in_use()) return true;
-  }
+  if (object_stores::contents_in_use(&pool)) return true;
   const std::lock_guard guard{pool.stores_lock};
   return pool.stores != nullptr && pool.stores->in_use();
 }
@@ -203,15 +226,24 @@ nvm_pool* new_pool() noexcept try {
   return nullptr;
 }
 
-// From now on addresses in pages of stores that are not attached are found out.  An engine without stores has none.
-void look_for_closed_pages(nvm_pool& pool) noexcept {
+// From now on addresses in pages of stores that are not attached, or not for change, are found out, and links of the
+// pool's own into pages of any.  An engine without stores has none.
+void look_for_pages_of_stores(nvm_pool& pool) noexcept {
   const auto side = pool.engine->stores();
   if (!side) return;
-  pool.closed_pages.begin((*side)->closed_so_far(),
-                          [](void* about, std::uint64_t offset) noexcept {
-                            return static_cast<engines::store_side*>(about)->is_closed(offset);
-                          },
-                          *side, pool.file->geometry().page_shift);
+  const auto in_store = [](void* about, std::uint64_t offset) noexcept {
+    return static_cast<engines::store_side*>(about)->cluster_holding(offset) != 0;
+  };
+  const geometry g = pool.file->geometry();
+  pool.own_links = stores::own_links{(*side)->pages().of_stores(), g.data_offset, in_store, *side};
+  const auto accessible = [](void* about, std::uint64_t offset) noexcept {
+    return !static_cast<engines::store_side*>(about)->is_closed(offset);
+  };
+  const auto changeable = [](void* about, std::uint64_t offset) noexcept {
+    return rights_at(*static_cast<nvm_pool*>(about), offset) == attachments::rights::changes;
+  };
+  pool.accessible_pages.begin((*side)->rights_lost_so_far(), accessible, *side, g.page_shift);
+  pool.changeable_pages.begin((*side)->rights_lost_so_far(), changeable, &pool, g.page_shift);
 }
 
 // Keeps in the pool what the program says of objects of unknown type.
@@ -257,6 +289,7 @@ status ready_contents(nvm_pool& pool, const nvm_pool_options& o) noexcept {
   status met = relocate_if_needed(&pool, o.relocation);
   if (met) met = bring_types(&pool);
   if (met) met = put_statics_right(&pool);
+  if (met) met = reset_fields(&pool);
   if (met) {
     watch_objects(pool);
     met = keep_untyped(pool);
@@ -314,7 +347,7 @@ NVM_POOL* finish_open(pool_file::pointer file, const nvm_pool_options& o, log_ru
   pool->file = std::move(file);
   pool->file->set_owner(pool);
   pool->barriers.ready();
-  look_for_closed_pages(*pool);
+  look_for_pages_of_stores(*pool);
   pool->types = o.types;
   const pool_file& now = *pool->file;
   pool->seen = {debugger_view::of_pool,     now.path(), now.base(), made, now.medium(), now.size_pages_place(),
@@ -355,6 +388,7 @@ NVM_POOL* nvm_pool_create_with(const char* path, const nvm_pool_options* options
   const nvm::platform::in_call here;
   const nvm_pool_options& o = options == nullptr ? api::no_options : *options;
   if (nvm::status s = api::check_options(path, o); !s) return api::report_null<NVM_POOL>(s.error());
+  if (nvm::status s = api::check_chunks(o); !s) return api::report_null<NVM_POOL>(s.error());
   if (o.read_only != 0) return api::report_null<NVM_POOL>(fail(errc::invalid, "a pool cannot be created read-only"));
   if (o.validation != 0 && !nvm::engine_of(o.engine).validates()) {
     return api::report_null<NVM_POOL>(
@@ -419,7 +453,10 @@ NVM_POOL* nvm_pool_open_with(const char* path, const nvm_pool_options* options) 
   if (!tier) return api::report_null<NVM_POOL>(api::about(path, tier.error()));
   p.tier = (*tier)->step();
   auto file = nvm::pool_file::open(path, p);
-  if (!file) return api::report_null<NVM_POOL>(file.error());
+  if (!file) {
+    (*tier)->remove_unnamed_file(path);
+    return api::report_null<NVM_POOL>(file.error());
+  }
   return api::finish_open(std::move(*file), o, std::move(run), since, false, *tier);
 }
 
@@ -467,6 +504,7 @@ int nvm_pool_close(NVM_POOL* pool) {
   }
   api::close_structures(pool);
   api::close_regions(pool);
+  (void)api::object_stores::close_contents(pool, false);
   api::object_stores::end(pool, false);
   // A pool that has failed is left as by a crash.
   nvm::status s = pool->file->intact();

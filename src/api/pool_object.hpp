@@ -9,6 +9,8 @@
 #include <mutex>
 #include <vector>
 
+#include "api/allowed_pages.hpp"
+#include "api/attachments.hpp"
 #include "api/barrier_side.hpp"
 #include "api/commit_hooks.hpp"
 #include "api/debugger_view.hpp"
@@ -20,7 +22,7 @@
 #include "object/store_watch.hpp"
 #include "platform/platform.hpp"
 #include "pool/pool.hpp"
-#include "space/face.hpp"
+#include "store/own_links.hpp"
 
 namespace nvm::tier {
 class pool_tier;
@@ -77,8 +79,10 @@ struct nvm_pool {
   bool untyped_are_bytes = false;       // what the program says, of this pool in this process
   std::mutex types_lock;                // held while the pool's type map is read or replaced
   std::atomic<unsigned> types_seen{0};  // generation of the program's types that the pool has
-  bool opened = false;                  // its handle is known to the program
-  bool statics_are_right = false;       // static pointers lead into this process, as far as types_seen; types_lock
+  // The program's types that the open has compared with the pool's, until fields are reset; types_lock.
+  std::shared_ptr<const nvm::object::owned_type_map> compared;
+  bool opened = false;             // its handle is known to the program
+  bool statics_are_right = false;  // static pointers lead into this process, as far as types_seen; types_lock
   std::mutex stores_lock;
   std::shared_ptr<nvm::api::attachment> stores;  // key-value stores; null: none was asked for
   std::mutex structures_lock;
@@ -89,7 +93,10 @@ struct nvm_pool {
                                          // asks for it
   // Tells the tier whether pages are of something in use (nvm_tier_refer()); nullptr: there is none.
   void (*refer_pages)(nvm_pool& pool, std::uint64_t offset, std::uint64_t bytes, bool referenced) noexcept = nullptr;
-  nvm::links_into_stores closed_pages;  // those of stores that are not attached, where they cannot be accessed
+  nvm::api::allowed_pages accessible_pages;  // but those of stores that are not attached, where they are protected
+  nvm::api::allowed_pages changeable_pages;  // but those of stores that programs have not attached for change
+  nvm::stores::own_links own_links;
+  nvm::api::attachments attachments;
   std::mutex object_stores_lock;
   std::shared_ptr<nvm::api::object_stores> object_stores;  // null: there are none, and none was asked for
   nvm::api::waiting_hooks waiting;
@@ -183,7 +190,7 @@ inline int answer(const status& s) noexcept { return s ? 0 : report(s.error()); 
 [[nodiscard]] errc closed_bytes(const nvm_pool& pool, const void* p, std::size_t n) noexcept;
 [[nodiscard]] inline status accessible(nvm_pool& pool, const void* p, std::size_t n) noexcept {
   const std::uint64_t offset = static_cast<std::uint64_t>(static_cast<const std::byte*>(p) - pool.base());
-  if (!pool.closed_pages.any_has(offset, n)) [[likely]]
+  if (pool.accessible_pages.all_of(offset, n)) [[likely]]
     return {};
   return closed_bytes(pool, p, n);
 }
@@ -194,6 +201,17 @@ inline int answer(const status& s) noexcept { return s ? 0 : report(s.error()); 
     return {};
   return accessible_slowly(p, n);
 }
+// Asked before a call announces or changes bytes of a pool for the program.  errc::bad_pointer: they are in an object
+// store that is not attached; read_only: in one that is attached read-only; whether pages are protected or not.  Cost:
+// a load where no store was ever closed.
+[[nodiscard]] errc refuse_change(nvm_pool& pool, std::uint64_t offset, std::uint64_t bytes) noexcept;
+[[nodiscard]] inline status admits_change(nvm_pool& pool, std::uint64_t offset, std::uint64_t bytes) noexcept {
+  if (pool.changeable_pages.all_of(offset, bytes)) [[likely]]
+    return {};
+  return refuse_change(pool, offset, bytes);
+}
+// What programs may do with the page of a place; changes: also with one that is no store's.
+[[nodiscard]] attachments::rights rights_at(nvm_pool& pool, std::uint64_t offset) noexcept;
 // Checks that bytes of the program are there that a call is about to copy, and that may lie in a pool.
 [[nodiscard]] status readable_slowly(const void* p, std::size_t n) noexcept;
 [[nodiscard]] inline status readable(const void* p, std::size_t n) noexcept {
@@ -296,6 +314,8 @@ void free_all_late(nvm_pool* pool) noexcept;
 // Adds names that the program has got since; types_lock is held.  errc::address: fields may lead elsewhere.  May throw
 // std::bad_alloc.
 [[nodiscard]] status add_statics(nvm_pool* pool);
+// Zeroes the fields that are NVM_RESET, before any thread sees an object.  Nothing where no type has one.
+[[nodiscard]] status reset_fields(nvm_pool* pool) noexcept;
 // What the relocation has done so far; a lazy one goes on in the background.
 [[nodiscard]] nvm_relocation_report relocation_of(nvm_pool* pool) noexcept;
 // The plans of a pool's types, for callers that follow pointers; types_lock is held.  errc::type_mismatch: the program

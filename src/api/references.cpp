@@ -47,11 +47,19 @@ counted_object pool_references::around(std::uint64_t place) noexcept {
   const auto o = pool_->engine->find_around(place);
   return o && !o->reserved && place >= o->payload ? counted(*o) : counted_object{};
 }
+bool pool_references::is_counted(std::uint64_t place) noexcept { return !has_no_counts(*pool_, place); }
+bool pool_references::has_stores() noexcept { return pool_->own_links.may_lead_anywhere(); }
 // Without the locks of space/, whose bias the thread's lane may have.
 counted_object pool_references::around_own(std::uint64_t place) noexcept {
   const nvm::geometry g = geometry();
-  if (g.home_bytes != 0) return around(place);
-  const object_room room = object_in_image(base(), g, place);
+  object_room room;
+  if (g.home_bytes == 0) {
+    room = object_in_image(base(), g, place);
+  } else if (g.in_objects(place, 1)) {
+    // Its size and type are those that the transaction has given it.
+    if (const auto o = pool_->engine->find_around(place); o && !o->reserved)
+      room = {o->header(), sizeof(layout::object_header) + o->aligned.gap + o->usable};
+  }
   if (room.bytes == 0) return {};
   const auto p = object::payload_of(base(), room.offset, room.bytes);
   return p ? counted_object{room.offset, p->at, p->bytes, p->type} : counted_object{};
@@ -92,7 +100,7 @@ result<ring_shape> pool_references::make_rings(std::uint64_t old) {
     ring_shape::make(base(), payload, rings, words, [&](unsigned i) { return e.attached_end(i).value_or(0); });
     const ring_shape s{ring_shape::header_at(payload), rings, words};
     // In force until the first count: if this process dies before, the next one counts.
-    ring_shape::put(base(), s.unsettled_at(), references::counts_in_doubt);
+    ring_shape::put(base(), s.unsettled_at(), layout::counts_in_doubt);
     if (status named = t.set_reference_rings(payload); !named) return named;
     return old == 0 ? status{} : t.release(old);
   });
@@ -129,8 +137,7 @@ status pool_references::start(bool background) {
     shape = ring_shape::read(base(), *place, o->bytes);
     if (!shape) return shape.error();
   }
-  const bool counted_before =
-      shape && (ring_shape::get(base(), shape->unsettled_at()) & references::counts_in_doubt) == 0;
+  const bool counted_before = shape && (ring_shape::get(base(), shape->unsettled_at()) & layout::counts_in_doubt) == 0;
   if (status s = expect_described(counted_before); !s) return s;
   // The number of lanes may differ: on ssd the program chooses it.
   if (!shape || shape->rings < e.lanes()) shape = make_rings(*place);
@@ -140,11 +147,14 @@ status pool_references::start(bool background) {
     return end.value_or(static_cast<std::uint32_t>(ring_shape::get(base(), shape->end_at(i))));
   });
   if (status s = learn_types(); !s) return s;
-  if (counts_->in_doubt()) {
+  if (counts_->is_to_recount()) {
     if (status s = counts_->recount(); !s) return s;
   }
   if (counts_->unsettled()) {
     if (status s = counts_->find_dying(); !s) return s;
+  }
+  if (has_stores()) {
+    if (status s = counts_->lose_counts(); !s) return s;
   }
   if (pool_->checked) counts_->watch_frees(&frees_);
   e.count_references(counts_.get());
@@ -214,17 +224,61 @@ void pool_references::finish() noexcept {
   parked_ = false;
 }
 
+namespace {
+
+// Payloads of the objects that have records which rings had no room for.
+result<std::vector<std::uint64_t>> long_records(engine& e) {
+  struct context {
+    std::vector<std::uint64_t> all;
+    bool short_of_memory = false;
+  } c;
+  const auto walked = e.each(
+      [](void* raw, const object_facts& o) noexcept {
+        auto& found = *static_cast<context*>(raw);
+        try {
+          if (o.type == layout::type_of_long_record) found.all.push_back(o.payload);
+        } catch (const std::bad_alloc&) {
+          found.short_of_memory = true;
+        }
+        return found.short_of_memory ? 1 : 0;
+      },
+      &c);
+  if (c.short_of_memory) throw std::bad_alloc{};
+  if (!walked) return walked.error();
+  return std::move(c.all);
+}
+// Commits without records make counts wrong: rings whose records go are in doubt until they are gone.
+status give_rings_up(nvm_pool* pool, std::uint64_t place) {
+  auto records = long_records(*pool->engine);
+  if (!records) return records.error();
+  const auto o = pool->engine->find(place);
+  const auto shape = o ? ring_shape::read(pool->base(), place, o->bytes) : result<ring_shape>{errc::not_found};
+  if (shape && !records->empty()) {
+    const std::uint64_t at = shape->unsettled_at();
+    const std::uint64_t bits = ring_shape::get(pool->base(), at) | layout::counts_in_doubt;
+    const tx::assigned_bytes word{at, seal_word(bits, word_seed(at)), 8};
+    const status noted = in_own_transaction(pool, [&](tx::open_transaction& t) { return t.assign_all({&word, 1}); });
+    if (!noted) return noted;
+  }
+  for (const std::uint64_t payload : *records) {
+    const status gone = in_own_transaction(pool, [&](tx::open_transaction& t) { return t.release(payload); });
+    if (!gone) return gone;
+  }
+  return in_own_transaction(pool, [&](tx::open_transaction& t) -> status {
+    if (status s = t.set_reference_rings(0); !s) return s;
+    return t.release(place);
+  });
+}
+
+}  // namespace
+
 status start_references(nvm_pool* pool, std::uint32_t collect) noexcept try {
   if (pool->file->read_only()) return {};
   if (collect == NVM_COLLECT_OFF) {
     // Commits without records make counts wrong: the next open that wants counts makes them anew.
     auto place = pool->engine->reference_rings();
     if (!place) return place.error();
-    if (*place == 0) return {};
-    return in_own_transaction(pool, [&](tx::open_transaction& t) -> status {
-      if (status s = t.set_reference_rings(0); !s) return s;
-      return t.release(*place);
-    });
+    return *place == 0 ? status{} : give_rings_up(pool, *place);
   }
   if (pool->engine->translates())
     return fail(errc::engine, "%s is open with translated reads: its references cannot be counted", pool->file->path());
@@ -237,6 +291,16 @@ status start_references(nvm_pool* pool, std::uint32_t collect) noexcept try {
   pool->engine->count_references(nullptr);
   pool->references.reset();
   return fail(errc::no_memory, "%s: no volatile memory to count references", pool->file->path());
+}
+
+bool has_no_counts(const nvm_pool& pool, std::uint64_t place) noexcept {
+  return pool.references == nullptr || pool.own_links.may_lead_into_store(place, 1);
+}
+void clear_new(const nvm_pool& pool, std::uint32_t type, void* p, std::size_t bytes) noexcept {
+  if (pool.references != nullptr && pool.references->counts().may_refer(type)) std::memset(p, 0, bytes);
+}
+status lose_counts(const nvm_pool& pool) noexcept {
+  return pool.references == nullptr ? status{} : pool.references->counts().lose_counts();
 }
 
 void freeing(nvm_pool* pool, const void* object, const void* caller) noexcept {
@@ -341,6 +405,10 @@ status counts_of(nvm_pool* pool, const void* object, nvm_reference_counts& to) n
   const counted_object o = pool->references->around(at);
   if (status s = intact(pool); !s) return s;
   if (o.bytes == 0) return fail(errc::bad_pointer, "%p is inside no object of %s", object, pool->file->path());
+  if (has_no_counts(*pool, o.payload)) {
+    return fail(errc::bad_pointer, "%p is in pages that an object store of %s has, or has had: it is not counted",
+                object, pool->file->path());
+  }
   const layout::reference_count c = pool->references->counts().count_of(o);
   to.strong = c.strong;
   to.weak = c.weak;
@@ -354,7 +422,8 @@ status hold_by_weak(nvm_pool* pool, const std::function<std::uint64_t()>& value)
   if (status s = pool->file->usable(); !s) return s;
   const auto place = [&] { return value() - reinterpret_cast<std::uintptr_t>(pool->base()); };
   const auto hold = [&](const counted_object& o) { return pool->held.add(o.payload); };
-  if (pool->references != nullptr) return pool->references->counts().hold_living(place, hold);
+  if (pool->references != nullptr && !has_no_counts(*pool, place()))
+    return pool->references->counts().hold_living(place, hold);
   // Again where the pointer changed meanwhile: a collection beside transactions may have ended in between, without
   // having seen the hold.
   for (;;) {

@@ -44,6 +44,8 @@ class pool_references final : public object::reference_host {
   std::byte* base() noexcept override;
   nvm::geometry geometry() noexcept override;
   object::counted_object around_own(std::uint64_t place) noexcept override;
+  bool is_counted(std::uint64_t place) noexcept override;
+  bool has_stores() noexcept override;
   object::counted_object around(std::uint64_t place) noexcept override;
   status each(const std::function<bool(const object::counted_object&)>& visit) noexcept override;
   result<std::uint64_t> root() noexcept override;
@@ -76,6 +78,13 @@ class pool_references final : public object::reference_host {
 
 // Begins counting in a pool that was opened with this nvm_pool_options.collect.
 [[nodiscard]] status start_references(nvm_pool* pool, std::uint32_t collect) noexcept;
+// The object around a place has no counts: an object store has its page, or had it in this process, or nothing is
+// counted.
+[[nodiscard]] bool has_no_counts(const nvm_pool& pool, std::uint64_t place) noexcept;
+// Zeroes new memory whose words a commit would take for references before the program has stored there.
+void clear_new(const nvm_pool& pool, std::uint32_t type, void* p, std::size_t bytes) noexcept;
+// Before a page comes to an object store: what stores have had is not counted rightly until an open makes counts anew.
+[[nodiscard]] status lose_counts(const nvm_pool& pool) noexcept;
 // For a pool whose references are counted in a checked build: notes that the program frees the object by this call, if
 // its transaction commits; outside of transactions it reports the mistakes of those that have committed.  May throw
 // what a handler throws.

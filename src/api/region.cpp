@@ -52,7 +52,7 @@ class parts_of_thread {
     });
     std::list<part_of_thread> made(1);
     const std::lock_guard guard{pool->regions->lock};
-    if (pool->regions->side == nullptr) return fail(errc::invalid, "pool %s was closed", pool->file->path());
+    if (pool->regions->closed()) return fail(errc::invalid, "pool %s was closed", pool->file->path());
     const auto number = pool->regions->side->join();
     if (!number) return number.error();
     made.back() = {pool->number, *number, pool->regions, {}};
@@ -61,6 +61,9 @@ class parts_of_thread {
   } catch (const std::bad_alloc&) {
     return fail(errc::no_memory, "no volatile memory for a thread of regions");
   }
+  [[nodiscard]] bool has(const NVM_POOL* pool) const noexcept {
+    return std::any_of(all_.begin(), all_.end(), [&](const part_of_thread& p) { return p.pool == pool->number; });
+  }
 
  private:
   std::list<part_of_thread> all_;  // a call keeps its part while a visitor makes calls about other pools
@@ -68,13 +71,28 @@ class parts_of_thread {
 
 }  // namespace
 
-result<part_of_thread*> part_in(const NVM_POOL* pool) noexcept {
-  // No thread_local object: a library that is loaded late has little room for those.
-  struct key_of_threads {
-    pthread_key_t key{};
-    bool made = pthread_key_create(&key, [](void* parts) { delete static_cast<parts_of_thread*>(parts); }) == 0;
-  };
+namespace {
+
+// No thread_local object: a library that is loaded late has little room for those.
+struct key_of_threads {
+  pthread_key_t key{};
+  bool made = pthread_key_create(&key, [](void* parts) { delete static_cast<parts_of_thread*>(parts); }) == 0;
+};
+const key_of_threads& the_key() noexcept {
   static const key_of_threads of_threads;
+  return of_threads;
+}
+bool this_thread_has_part(const NVM_POOL* pool) noexcept {
+  const key_of_threads& of_threads = the_key();
+  const auto* mine =
+      of_threads.made ? static_cast<const parts_of_thread*>(pthread_getspecific(of_threads.key)) : nullptr;
+  return mine != nullptr && mine->has(pool);
+}
+
+}  // namespace
+
+result<part_of_thread*> part_in(const NVM_POOL* pool) noexcept {
+  const key_of_threads& of_threads = the_key();
   if (!of_threads.made) return fail(errc::system, "no key for what threads have: there are too many");
   auto* mine = static_cast<parts_of_thread*>(pthread_getspecific(of_threads.key));
   if (mine == nullptr) {
@@ -138,7 +156,7 @@ result<nvm_regions*> open_one(NVM_POOL* pool, const char* name, const nvm_region
   const auto all = sets_of(pool);
   if (!all) return all.error();
   const std::lock_guard guard{(*all)->lock};
-  if ((*all)->side == nullptr) return fail(errc::invalid, "pool %s was closed", pool->file->path());
+  if ((*all)->closed()) return fail(errc::invalid, "pool %s was closed", pool->file->path());
   region_side& side = *(*all)->side;
   auto found = side.find(name);
   if (found && o.mode == 2) return fail(errc::exists, "the pool has a set of regions '%s' already", name);
@@ -214,10 +232,11 @@ bool close_regions_unless_shared(nvm_pool* pool) noexcept {
   // The lock keeps threads from joining meanwhile.
   const std::lock_guard inside{pool->regions->lock};
   region_side& side = *pool->regions->side;
-  if (side.at_work() || side.leases() != 0 || side.threads() > 1) return false;
+  const unsigned mine = this_thread_has_part(pool) ? 1 : 0;
+  if (side.at_work() || side.leases() != 0 || side.threads() > mine) return false;
   pool->regions->tidying.stop();
   if (!pool->file->read_only()) side.come_to_rest();
-  pool->regions->side.reset();
+  pool->regions->closed_at_exit = true;
   return true;
 }
 

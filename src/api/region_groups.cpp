@@ -51,6 +51,70 @@ int end_group(nvm_region_group* g, bool commits) noexcept {
   }));
 }
 
+// `absent`: the first number of which there is no region; errc::not_found then.
+result<nvm_region_group*> begin_group(nvm_regions* set, const std::uint64_t* rids, std::size_t n,
+                                      std::optional<std::uint64_t>& absent) noexcept {
+  nvm_region_group* made = nullptr;
+  const auto done = run<effect::begins>(set, [&](part_of_thread& p) -> result<int> {
+    std::vector<std::uint64_t> sorted;
+    try {
+      sorted.assign(rids, rids + n);
+    } catch (const std::bad_alloc&) {
+      return fail(errc::no_memory, "no volatile memory for a group of %zu regions", n);
+    }
+    std::sort(sorted.begin(), sorted.end());
+    sorted.erase(std::unique(sorted.begin(), sorted.end()), sorted.end());
+    for (const std::uint64_t rid : sorted) {
+      if (group_with(p, set, rid) == nullptr) continue;
+      return fail(errc::tx_open, "this thread has region %lu in a transaction already", rid);
+    }
+    const auto g = new_group(p, set);
+    if (!g) return g.error();
+    for (const std::uint64_t rid : sorted) {
+      if (status s = (*g)->change->join(rid, region::mode::adaptive); !s) {
+        (*g)->change.reset();
+        if (s.error() == errc::not_found) absent = rid;
+        return s.error();
+      }
+    }
+    made = *g;
+    return 0;
+  });
+  if (!done) return done.error();
+  return made;
+}
+// Whether the calling thread has a transaction of regions of the pool open.
+bool has_open_group(const nvm_regions* set) noexcept {
+  const auto part = part_in(set->pool);
+  return part && std::any_of((*part)->groups.begin(), (*part)->groups.end(),
+                             [](const auto& g) { return g->change != nullptr; });
+}
+
+result<nvm_region_group*> begin_again(nvm_regions* set, const std::vector<std::uint64_t>& all,
+                                      std::optional<std::uint64_t>& absent) noexcept {
+  const platform::in_call here;
+  return begin_group(set, all.data(), all.size(), absent);
+}
+// Called before a group is begun again of which a region was refused: that one, or one that another transaction is
+// about to make.  Beside another transaction of this thread it might be refused for ever.
+status await_refused(nvm_regions* set, std::optional<std::uint64_t> refused, std::vector<std::uint64_t>& all) noexcept {
+  if (refused) {
+    try {
+      all.push_back(*refused);
+    } catch (const std::bad_alloc&) {
+      return fail(errc::no_memory, "no volatile memory for a group of regions");
+    }
+    return {};
+  }
+  if (has_open_group(set)) {
+    return fail(errc::busy,
+                "a region is about to be made by another transaction, and this thread has one open beside "
+                "the group: waiting might be for ever");
+  }
+  std::this_thread::yield();
+  return {};
+}
+
 }  // namespace
 }  // namespace nvm::api
 
@@ -125,32 +189,9 @@ int nvm_region_commit_async(nvm_regions* set, uint64_t rid, uint64_t* position) 
 nvm_region_group* nvm_region_group_begin(nvm_regions* set, const uint64_t* rids, size_t n) {
   const nvm::platform::in_call here;
   if (rids == nullptr && n != 0) return api::report_null<nvm_region_group>(fail(errc::invalid, "the numbers are NULL"));
-  nvm_region_group* made = nullptr;
-  const auto done = api::run<effect::begins>(set, [&](api::part_of_thread& p) -> result<int> {
-    std::vector<std::uint64_t> sorted;
-    try {
-      sorted.assign(rids, rids + n);
-    } catch (const std::bad_alloc&) {
-      return fail(errc::no_memory, "no volatile memory for a group of %zu regions", n);
-    }
-    std::sort(sorted.begin(), sorted.end());
-    sorted.erase(std::unique(sorted.begin(), sorted.end()), sorted.end());
-    for (const std::uint64_t rid : sorted) {
-      if (api::group_with(p, set, rid) == nullptr) continue;
-      return fail(errc::tx_open, "this thread has region %lu in a transaction already", rid);
-    }
-    const auto g = api::new_group(p, set);
-    if (!g) return g.error();
-    for (const std::uint64_t rid : sorted) {
-      if (status s = (*g)->change->join(rid, nvm::region::mode::adaptive); !s) {
-        (*g)->change.reset();
-        return s.error();
-      }
-    }
-    made = *g;
-    return 0;
-  });
-  return done ? made : api::report_null<nvm_region_group>(done.error());
+  std::optional<uint64_t> absent;
+  const auto made = api::begin_group(set, rids, n, absent);
+  return made ? *made : api::report_null<nvm_region_group>(made.error());
 }
 
 int nvm_region_group_join(nvm_region_group* group, uint64_t rid, unsigned mode) {
@@ -214,8 +255,18 @@ int nvm_region_group_run(nvm_regions* set, const uint64_t* rids, size_t n,
     return api::report(fail(errc::no_memory, "no volatile memory for a group of %zu regions", n));
   }
   for (;;) {
-    nvm_region_group* const g = nvm_region_group_begin(set, all.data(), all.size());
-    if (g == nullptr) return -1;
+    std::optional<uint64_t> absent;
+    const auto begun = api::begin_again(set, all, absent);
+    if (!begun) {
+      // A region that body has asked for may be gone meanwhile; body finds that out.
+      const auto asked_for = absent && begun.error() == errc::not_found
+                                 ? std::find(all.begin() + static_cast<std::ptrdiff_t>(n), all.end(), *absent)
+                                 : all.end();
+      if (asked_for == all.end()) return api::report(begun.error());
+      all.erase(asked_for);
+      continue;
+    }
+    nvm_region_group* const g = *begun;
     int answer = 0;
     try {
       answer = body(g, argument);
@@ -226,12 +277,7 @@ int nvm_region_group_run(nvm_regions* set, const uint64_t* rids, size_t n,
     if (g->was_refused) {
       const std::optional<uint64_t> refused = g->refused;
       (void)nvm_region_group_abort(g);
-      try {
-        if (refused) all.push_back(*refused);
-      } catch (const std::bad_alloc&) {
-        return api::report(fail(errc::no_memory, "no volatile memory for a group of regions"));
-      }
-      if (!refused) std::this_thread::yield();  // another transaction is about to make one
+      if (status s = api::await_refused(set, refused, all); !s) return api::report(s.error());
       continue;
     }
     if (answer == 0) return nvm_region_group_commit(g);

@@ -395,8 +395,8 @@ bool barrier_side::may_be_aligned(std::uint64_t place) const noexcept {
   const auto side = pool_.engine->stores();
   return !side || (*side)->cluster_holding(place) == 0;
 }
-bool barrier_side::can_access(std::uint64_t place, std::uint64_t bytes) const noexcept {
-  return !pool_.closed_pages.any_has(place, bytes);
+status barrier_side::admits_change(std::uint64_t place, std::uint64_t bytes) const noexcept {
+  return api::admits_change(pool_, place, bytes);
 }
 bool barrier_side::takes_announced_stores() const noexcept {
   // The image of a pool on ssd is private to this process, so that it may be ahead of the log.
@@ -420,6 +420,12 @@ status barrier_side::wait_for_seen(lsn_t lsn) noexcept {
   return fail(errc::io, "what the transaction has read may be lost: %s", last_message());
 }
 status barrier_side::admit_alignment() noexcept { return api::admit_alignment(&pool_); }
+void barrier_side::clear_new(std::uint32_t type, void* p, std::size_t bytes) noexcept {
+  api::clear_new(pool_, type, p, bytes);
+}
+status barrier_side::let_go(tx::open_transaction& t, std::uint64_t payload) noexcept {
+  return has_no_counts(pool_, payload) ? t.release(payload) : t.let_go(payload);
+}
 
 }  // namespace nvm::api
 

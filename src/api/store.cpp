@@ -77,6 +77,7 @@ result<void*> allocate(nvm_store* s, std::uint32_t type, std::uint64_t bytes) no
     t.doom(ok.error());
     return ok.error();
   }
+  clear_new(*s->pool, type, s->pool->base() + *payload, bytes);
   return static_cast<void*>(s->pool->base() + *payload);
 }
 // The contents that the call has stored in a new object may be on a page that is lost.

@@ -47,8 +47,6 @@ status store_collector::configure(const nvm_stores_options& o) {
   const char* const path = pool_->file->path();
   if (o.collect != NVM_STORES_COLLECT_NOTHING) {
     if (pool_->file->read_only()) return fail(errc::read_only, "%s is open read-only", path);
-    if (pool_->references != nullptr)
-      return fail(errc::invalid, "%s counts references: its stores cannot be collected", path);
   }
   local_ = (o.collect & NVM_STORES_COLLECT_LOCALLY) != 0;
   const bool detached = (o.collect & NVM_STORES_COLLECT_DETACHED) != 0;

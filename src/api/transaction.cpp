@@ -256,7 +256,7 @@ status announce(const nvm_range* ranges, std::size_t count, outside_of_transacti
     if (!e->pool->file->geometry().in_objects(offset, r.n)) {
       return fail(errc::bad_pointer, "[%p, +%zu) is not inside the data of %s", r.p, r.n, e->pool->file->path());
     }
-    if (status s = accessible(*e->pool, r.p, r.n); !s) [[unlikely]]
+    if (status s = admits_change(*e->pool, offset, r.n); !s) [[unlikely]]
       return s;
     if (e->pool->checked && what == outside_of_transactions::refused) [[unlikely]] {
       if (status s = check_end(r); !s) return s;

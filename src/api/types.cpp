@@ -1,7 +1,10 @@
 // Types of the C interface: those of the program, those of a pool, and their meeting when a pool is opened.
+#include <algorithm>
+#include <memory>
 #include <new>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "api/object_stores.hpp"
@@ -20,23 +23,16 @@ static_assert(NVM_FIELD_SIGNED == static_cast<int>(layout::field_kind::signed_in
               NVM_FIELD_POINTER == static_cast<int>(layout::field_kind::pointer) &&
               NVM_FIELD_STRUCTURE == static_cast<int>(layout::field_kind::structure) &&
               NVM_FIELD_WEAK_POINTER == static_cast<int>(layout::field_kind::weak_pointer) &&
-              NVM_FIELD_UNION == static_cast<int>(layout::field_kind::tagged_union));
+              NVM_FIELD_UNION == static_cast<int>(layout::field_kind::tagged_union) &&
+              NVM_FIELD_RESET == static_cast<int>(layout::field_kind::reset));
 
-// Whether the pool holds an object that the program would misread.  May throw std::bad_alloc.
-result<bool> holds_objects_of(nvm_pool* pool, const type_comparison& c, const type_map& stored) {
-  // The objects of open transactions are unknown: a library that is loaded late is then refused.
-  if (open_transactions(pool) != 0) return true;
-  struct context {
-    const type_comparison& c;
-    const type_map& stored;
-  } k{c, stored};
+// Whether the pool holds an object whose type `concerned` says.  The pool has no open transaction.
+template <class Concerned>
+result<bool> holds_object(nvm_pool* pool, const Concerned& concerned) {
   const all_pages_open stores{pool};
   auto found = pool->engine->each(
-      [](void* raw, const object_facts& o) {
-        const auto* k = static_cast<const context*>(raw);
-        return object::concerns(k->c, k->stored, o.type) ? 1 : 0;
-      },
-      &k);
+      [](void* raw, const object_facts& o) { return (*static_cast<const Concerned*>(raw))(o.type) ? 1 : 0; },
+      const_cast<Concerned*>(&concerned));
   if (!found) return found.error();
   return *found != 0;
 }
@@ -52,8 +48,65 @@ status mismatch(const nvm_pool* pool, const object::type_difference& d) noexcept
               pool->file->path(), stored, ours);
 }
 
-status write_types(nvm_pool* pool, const object::type_map_writer::words& map) {
+// errc::type_mismatch: an object of the pool is of a type whose layout there is not that of the program.  Who accepts
+// other layouts reads old objects itself, which has to be before fields of the new layout are made zero.  May throw
+// std::bad_alloc.
+status expect_same_layouts(nvm_pool* pool, type_comparison c, const type_map& stored) {
+  if (pool->types == NVM_TYPES_ACCEPT) {
+    std::erase_if(c.differing, [](const object::type_difference& d) {
+      return !object::has_reset_fields(*d.stored) && !object::has_reset_fields(*d.ours);
+    });
+  }
+  if (c.differing.empty()) return {};
+  // The objects of open transactions are unknown: a library that is loaded late is then refused.
+  if (open_transactions(pool) == 0) {
+    auto held = holds_object(pool, [&](std::uint32_t type) { return object::concerns(c, stored, type); });
+    if (!held) return held.error();
+    if (!*held) return {};
+  }
+  return mismatch(pool, c.differing.front());
+}
+
+// errc::type_mismatch: an object of the pool is of a type that the pool's map lacks, and that the program says has
+// fields which are NVM_RESET.  Who accepts other layouts says that these are the objects'.  May throw std::bad_alloc.
+status expect_known_layouts(nvm_pool* pool, const type_map& stored, const type_map& ours) {
+  if (pool->types == NVM_TYPES_ACCEPT || open_transactions(pool) != 0) return {};
+  std::vector<const layout::type_record*> unknown;  // by ascending id
+  for (const layout::type_record* r : ours.records()) {
+    if (stored.find(r->id) == nullptr && object::has_reset_fields(*ours.canonical(r->id))) unknown.push_back(r);
+  }
+  if (unknown.empty()) return {};
+  const layout::type_record* of = nullptr;
+  auto held = holds_object(pool, [&](std::uint32_t type) {
+    const auto at = std::lower_bound(unknown.begin(), unknown.end(), type,
+                                     [](const layout::type_record* r, std::uint32_t id) { return r->id < id; });
+    if (at == unknown.end() || (*at)->id != type) return false;
+    of = *at;
+    return true;
+  });
+  if (!held) return held.error();
+  if (!*held) return {};
+  return fail(errc::type_mismatch,
+              "%s holds objects of type %s, which has fields that are NVM_RESET, and does not know its layout; "
+              "NVM_TYPES_ACCEPT says that they have the program's",
+              pool->file->path(), object::name_of(*of));
+}
+
+// The types of both maps.  Libraries that do not know of fields that are NVM_RESET must not open the pool: what these
+// hold would seem to mean something, and repair would drop the map.
+status write_types(nvm_pool* pool, const type_map& stored, const type_map& ours) {
+  if (object::have_reset_fields(stored) || object::have_reset_fields(ours)) {
+    if (status s = pool->engine->add_feature(layout::feature_reset); !s) return s;
+  }
+  const auto map = object::with_statics(merge_types(stored, ours), stored.statics());
   return in_own_transaction(pool, [&](tx::open_transaction& t) { return t.publish_types(map.data(), map.size() * 8); });
+}
+
+// errc::engine: a type has fields that the pool's engine cannot keep without a log.
+status admit_reset_fields(const nvm_pool* pool, const type_map& ours) {
+  if (!pool->engine->rebuilds_pages() || !object::have_reset_fields(ours)) return {};
+  object::reset_report none;
+  return pool->engine->reset_fields(object::reset_plans{ours}, none);
 }
 
 // `opening`: static pointers are put right afterwards.
@@ -65,26 +118,57 @@ status update_locked(nvm_pool* pool, bool opening) {
     if (!ours) return ours.error();
     auto stored = pool->engine->types();
     if (!stored) return stored.error();
-    const type_comparison c = compare_types(*stored, (*ours)->map);
-    if (!c.differing.empty() && pool->types == NVM_TYPES_CHECK) {
-      auto held = holds_objects_of(pool, c, *stored);
-      if (!held) return held.error();
-      if (*held) return mismatch(pool, c.differing.front());
-    }
+    const type_comparison c =
+        compare_types(*stored, (*ours)->map, opening ? object::when::at_open : object::when::later);
+    // Before the pool has such a type.
+    if (status s = admit_reset_fields(pool, (*ours)->map); !s) return s;
+    if (status s = expect_same_layouts(pool, c, *stored); !s) return s;
+    if (status s = expect_known_layouts(pool, *stored, (*ours)->map); !s) return s;
     if (c.changes && !pool->file->read_only()) {
-      const status s = write_types(pool, object::with_statics(merge_types(*stored, (*ours)->map), stored->statics()));
+      const status s = write_types(pool, *stored, (*ours)->map);
       // Data that can be read and freed without their description are worth more than a refusal.
       if (!s && s.error() != errc::no_space) return s;
       if (pool->references != nullptr) {
         if (status known = pool->references->learn_types(); !known) return known;
       }
     }
+    if (opening) pool->compared = std::move(*ours);
   }
   if (!opening) {
     if (status s = add_statics(pool); !s) return s;
   }
   pool->types_seen.store(now, std::memory_order_relaxed);
   return {};
+}
+
+// Ids of the types whose objects may have the pool's layout or another one of the program, ascending.  May throw
+// std::bad_alloc.
+std::vector<std::uint32_t> ignored_differences(const type_map& stored) {
+  std::vector<std::uint32_t> ids;
+  const auto ours = object::type_registry::of_program().types();
+  if (!ours) {  // the program contradicts itself
+    for (const layout::type_record* r : stored.records()) ids.push_back(r->id);
+    return ids;
+  }
+  for (const object::type_difference& d : compare_types(stored, (*ours)->map).differing) ids.push_back(d.stored->id);
+  return ids;
+}
+
+// Fields that the pool or the program says are NVM_RESET.  The program's word counts where both have the type: they
+// agree by now, or no object is of the type.
+status reset_locked(nvm_pool* pool) {
+  const auto ours = std::exchange(pool->compared, nullptr);
+  auto stored = pool->engine->types();
+  // A damaged map has refused programs with types already, and is in nobody else's way.
+  if (!stored && stored.error() == errc::corrupt) stored = type_map{};
+  if (!stored) return stored.error();
+  if (!object::have_reset_fields(*stored) && (ours == nullptr || !object::have_reset_fields(ours->map))) return {};
+  object::reset_plans plans;
+  if (ours != nullptr) plans.add(ours->map);
+  plans.add(*stored, pool->types == NVM_TYPES_IGNORE ? ignored_differences(*stored) : std::vector<std::uint32_t>{});
+  if (plans.none()) return {};
+  object::reset_report done;
+  return pool->engine->reset_fields(plans, done);
 }
 
 struct visit_context {
@@ -172,6 +256,13 @@ status update_types(nvm_pool* pool) noexcept try {
   return if_intact(pool, update_locked(pool, !pool->opened));
 } catch (const std::bad_alloc&) {
   return fail(errc::no_memory, "%s: no volatile memory for the types of the program", pool->file->path());
+}
+
+status reset_fields(nvm_pool* pool) noexcept try {
+  const std::lock_guard guard{pool->types_lock};
+  return if_intact(pool, reset_locked(pool));
+} catch (const std::bad_alloc&) {
+  return fail(errc::no_memory, "%s: no volatile memory for the fields to be reset", pool->file->path());
 }
 
 }  // namespace nvm::api

@@ -109,12 +109,28 @@ void check_store_feature(const pool_file& file, std::uint64_t clusters, findings
         "features of the pool: found %08x, without the bit %x of the %lu clusters of object stores that it has",
         file.superblock().features_incompat, layout::feature_stores, clusters);
 }
+// And for lock-free structures in them.
+void check_structures_feature(const pool_file& file, std::uint64_t stores, findings& f) noexcept {
+  if (stores == 0 || file.has_feature(layout::feature_store_structures)) return;
+  f.add(file.geometry().superblock_at(0) + offsetof(layout::superblock, features_incompat),
+        "features of the pool: found %08x, without the bit %x of the lock-free structures that %lu object stores have",
+        file.superblock().features_incompat, layout::feature_store_structures, stores);
+}
 // And for key-value stores in them.
 void check_kv_feature(const pool_file& file, std::uint64_t directories, findings& f) noexcept {
   if (directories == 0 || file.has_feature(layout::feature_store_kv)) return;
   f.add(file.geometry().superblock_at(0) + offsetof(layout::superblock, features_incompat),
         "features of the pool: found %08x, without the bit %x of the key-value stores that %lu object stores have",
         file.superblock().features_incompat, layout::feature_store_kv, directories);
+}
+// And for fields that are zero after each open, in the type map.
+void check_reset_feature(const pool_file& file, std::uint64_t types, findings& f) {
+  if (types == 0 || file.has_feature(layout::feature_reset)) return;
+  const auto map = object::type_map::read(file.base() + types, file.geometry().size_bytes() - types, types);
+  if (!map || !object::have_reset_fields(*map)) return;
+  f.add(file.geometry().superblock_at(0) + offsetof(layout::superblock, features_incompat),
+        "features of the pool: found %08x, without the bit %x of the fields that are zero after each open",
+        file.superblock().features_incompat, layout::feature_reset);
 }
 void check_ring_headers(const std::byte* base, const layout::superblock& sb, findings& f) noexcept {
   const layout::ring_place place{sb.log_offset, sb.log_bytes};
@@ -410,6 +426,13 @@ class pool_check {
     return place ? *place : 0;
   }
 
+  void note_structures(const cluster& c, std::uint64_t structure_pages) {
+    const std::uint64_t at = cluster_word_at(shape_, c.page, offsetof(layout::cluster_header, structures));
+    if (structure_pages != 0) with_structures_.insert(c.number);
+    if (!c.first) return;
+    if (load_word(file_.base(), at) != 0) with_structures_.insert(c.number);
+    store_pages_[c.number] = shape_.page_offset(c.page);
+  }
   void note_directory(const cluster& c) {
     const std::uint64_t at = cluster_word_at(shape_, c.page, offsetof(layout::cluster_header, key_values));
     const std::uint64_t word = c.first ? load_word(file_.base(), at) : 0;
@@ -432,12 +455,16 @@ class pool_check {
     telling.object = [&named](std::uint64_t at, std::uint64_t bytes) { named.look_at(at, bytes); };
     telling.untyped = [&untyped](std::uint64_t at, std::uint64_t bytes) { untyped.look_at(at, bytes); };
     pages_to_walk_ = std::max(pages_to_walk_, shape_.size_pages);  // the log may have made the pool larger
-    telling.of_store = [this](const cluster& c) { note_directory(c); };
+    telling.of_store = [this](const cluster& c, std::uint64_t structure_pages) {
+      note_directory(c);
+      note_structures(c, structure_pages);
+    };
     telling.progress = [this](std::uint64_t pages) { tell(walk_begin + pages); };
     (void)check_space(file_.base(), shape_, telling, space_);
     check_features(file_, space_.aligned, found_);
     check_store_feature(file_, space_.clusters, found_);
     check_kv_feature(file_, directories_.size(), found_);
+    check_structures_feature(file_, with_structures_.size(), found_);
     check_numbers(file_, space_.numbered, found_);
     headless_ = std::move(named.homes);
     for (const auto& [number, directory] : directories_) headless_.erase(number);
@@ -452,6 +479,8 @@ class pool_check {
     if (!untyped.found) {
       found_.add(anchor_word_at(shape_, 0, anchor_word::types), "type map: found offset %lu, expected one of an object",
                  untyped.type_map);
+    } else {
+      check_reset_feature(file_, untyped.type_map, found_);
     }
     type_map_ = untyped.type_map;
     untyped_ = untyped.count;
@@ -487,6 +516,13 @@ class pool_check {
     if (!sets || (space_.structure_pages | named_by(anchor_word::lockfree) | *sets) != 0) {
       if (status s = whole(check_structures(file_.base(), shape_, say)); !s) return s;
     }
+    if (!with_structures_.empty()) {
+      std::map<std::uint32_t, std::uint64_t> pages;
+      for (const std::uint32_t number : with_structures_) {
+        if (const auto at = store_pages_.find(number); at != store_pages_.end()) pages.insert(*at);
+      }
+      if (status s = whole(check_structures_of_stores(file_.base(), shape_, pages, say)); !s) return s;
+    }
     if (found_.count() == 0) {
       if (status s = whole(check_counts()); !s) return s;
     }
@@ -510,10 +546,11 @@ class pool_check {
 
   // Opening the structures in memory has freed pages that a crash had left without owner.
   [[nodiscard]] status count_reclaimed() {
-    if (found_.count() == 0 && space_.structure_pages != 0) {
-      space_summary after;
-      (void)check_space(file_.base(), file_.geometry(), nullptr, after);
-      sum_.reclaimed_pages = space_.structure_pages - std::min(space_.structure_pages, after.structure_pages);
+    const std::uint64_t before = space_.structure_pages + space_.store_structure_pages;
+    if (found_.count() == 0 && before != 0) {
+      space_summary then;
+      (void)check_space(file_.base(), file_.geometry(), nullptr, then);
+      sum_.reclaimed_pages = before - std::min(before, then.structure_pages + then.store_structure_pages);
     }
     return {};
   }
@@ -548,6 +585,8 @@ class pool_check {
   bool is_log_ = false;
   std::uint64_t root_ = 0, stores_ = 0, type_map_ = 0;  // offsets; 0: none
   std::map<std::uint32_t, std::uint64_t> directories_;  // of key-value stores in object stores, by their numbers
+  std::map<std::uint32_t, std::uint64_t> store_pages_;  // offsets of the pages of object stores, by their numbers
+  std::set<std::uint32_t> with_structures_;             // those with lock-free structures
   std::set<std::uint32_t> headless_;                    // those with key-value stores and no directory
   std::uint64_t untyped_ = 0;                           // objects
   space_summary space_;

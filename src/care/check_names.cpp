@@ -132,6 +132,20 @@ status check_names(const std::byte* base, const geometry& g, std::uint64_t catal
   return fail(errc::no_memory, "no volatile memory to check the names of stores");
 }
 
+std::set<std::uint64_t> dying_stores(const std::byte* base, const geometry& g) {
+  std::set<std::uint64_t> all;
+  const auto place = read_anchor_word(base, g, anchor_word::catalogue);
+  if (!place || *place == 0) return all;
+  stores::names_reader m{{const_cast<std::byte*>(base), g.data_offset, g.size_bytes()}};
+  const auto c = stores::read_catalogue(m, *place);
+  if (!c) return all;
+  (void)stores::each_dying(m, *c, [&](std::uint64_t page) {
+    all.insert(page);
+    return true;
+  });
+  return all;
+}
+
 result<names_on_file> names_in(const char* path) noexcept {
   const auto h = header_on_file_of(path);
   if (!h) return h.error();

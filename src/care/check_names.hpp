@@ -20,6 +20,9 @@ namespace nvm::care {
                                  const std::set<std::uint32_t>& headless,
                                  const std::function<void(std::uint64_t offset, const char* finding)>& tell);
 
+// Places of the store pages that are being dropped, as far as the catalogue can be read.  May throw std::bad_alloc.
+[[nodiscard]] std::set<std::uint64_t> dying_stores(const std::byte* base, const geometry& g);
+
 struct names_on_file {
   std::uint64_t names = 0;  // of stores
   std::uint32_t burst = 0;  // names that a container takes; 0: there is no catalogue

@@ -43,7 +43,7 @@ class catalogue_mender {
 
   result<mended_catalogue> run() {
     look_at_pages();
-    out_.place = word_at(base_, anchor_word_at(pages_.sizes(), 0, anchor_word::lockfree)) & checked_mask;
+    out_.place = word_at(base_, *pages_.lockfree_directory().begin()) & checked_mask;
     if (out_.place != 0) {
       if (status s = mend_head(); !s) return s.error();
       list_active();
@@ -104,12 +104,12 @@ class catalogue_mender {
     return run && run->offset == at && run->owner == owner && run->kind == layout::page_kind::run;
   }
 
-  // Whether there is a root where the page map says that nothing is.
+  // Whether there is a root in pages that nothing has.
   [[nodiscard]] bool is_forgotten_root(std::uint64_t at) const {
     const geometry& g = pages_.sizes();
     constexpr std::uint64_t most = 512;  // bytes of a root
     if (at % g.page_bytes() != 0 || !g.in_data(at, most) || g.page_of(at) >= pages_.size_pages()) return false;
-    return word_at(base_, g.entry_offset(g.page_of(at))) == 0 && (kind_of_root(at) || is_sealed_root(at));
+    return pages_.is_free(g.page_of(at)) && (kind_of_root(at) || is_sealed_root(at));
   }
 
   // ---- the directory's own words ----

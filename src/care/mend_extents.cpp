@@ -86,12 +86,11 @@ class size_finder {
 
 template <class Visit>
 void each_extent_or_run(const std::byte* base, const geometry& g, Visit&& visit) {
-  for (std::uint64_t page = 0; page < g.size_pages; ++page) {
-    const std::uint64_t word = load_word(base, g.entry_offset(page));
-    layout::page_entry e;
-    if (word == 0 || entry_fault(word, page, g, g.size_pages, e) != nullptr || layout::transactional(e)) continue;
-    if (e.store >= lf::first_owner && e.store < lf::first_owner + lf::structures_max) visit(g.page_offset(page), e);
-  }
+  each_good_entry(base, g, [&](std::uint64_t page, const layout::page_entry& e, std::uint32_t store) {
+    if (layout::transactional(e) || e.store < lf::first_owner || e.store >= lf::first_owner + lf::structures_max)
+      return;
+    visit(g.page_offset(page), e, structure_number{store, e.store});
+  });
 }
 
 bool is_blank(const std::byte* base, std::uint64_t begin, std::uint64_t end) {
@@ -109,9 +108,9 @@ std::uint64_t twin_of_page(const std::byte* base, const geometry& g, std::uint64
 
 seeds_of_seals seeds_in(const std::byte* base, const geometry& g) {
   seeds_of_seals seeds;
-  each_extent_or_run(base, g, [&](std::uint64_t at, const layout::page_entry& e) {
+  each_extent_or_run(base, g, [&](std::uint64_t at, const layout::page_entry& e, structure_number of) {
     if (e.kind != layout::page_kind::run || lockfree::sealed_root_fault(base, at) != nullptr) return;
-    seeds[e.store] = load_word(base, at + offsetof(lockfree::sealed_root, seed));
+    seeds[of] = load_word(base, at + offsetof(lockfree::sealed_root, seed));
   });
   return seeds;
 }
@@ -138,9 +137,9 @@ void mend_sizes_of_nodes(std::byte* base, const geometry& g,
                          const std::function<void(std::uint64_t extent, unsigned slots)>& tell) {
   const seeds_of_seals seeds = seeds_in(base, g);
   const layout::extent_shape shape = layout::shape_of(layout::page_kind::coarse, g.page_shift);
-  each_extent_or_run(base, g, [&](std::uint64_t at, const layout::page_entry& e) {
+  each_extent_or_run(base, g, [&](std::uint64_t at, const layout::page_entry& e, structure_number of) {
     if (e.kind != layout::page_kind::coarse || size_of_nodes(base, at, shape) != 0) return;
-    const auto seed = seeds.find(e.store);
+    const auto seed = seeds.find(of);
     const std::uint64_t* const of_seals = seed == seeds.end() ? nullptr : &seed->second;
     // Nodes in place of the header are those of another page: it stays, unless it is a copy and that page is there.
     const std::uint64_t first = at + shape.header_slots * shape.slot_bytes;

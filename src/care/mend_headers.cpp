@@ -30,7 +30,8 @@ static_assert(seed_of_part(part_of(0x12'3456'7000) ^ 5) == word_seed(0x12'3456'7
 struct stray {
   std::uint64_t at = 0;
   layout::page_entry entry{};
-  std::uint64_t part = 0;  // of the extent whose header lies here
+  std::uint32_t store = 0;  // number of the object store that has it; 0: the pool
+  std::uint64_t part = 0;   // of the extent whose header lies here
   page_kind kind = page_kind::coarse;
 };
 
@@ -51,22 +52,18 @@ class header_mender {
 
  private:
   void list_strays() {
-    for (std::uint64_t page = 0; page < g_.size_pages;) {
-      layout::page_entry e;
-      const std::uint64_t word = load_word(base_, g_.entry_offset(page));
-      const bool holds = word != 0 && entry_fault(word, page, g_, g_.size_pages, e) == nullptr;
-      if (holds && (e.kind == page_kind::fine || e.kind == page_kind::coarse)) look_at(g_.page_offset(page), e);
-      page += holds ? e.length_pages : 1;
-    }
+    each_good_entry(base_, g_, [&](std::uint64_t page, const layout::page_entry& e, std::uint32_t store) {
+      if (e.kind == page_kind::fine || e.kind == page_kind::coarse) look_at(g_.page_offset(page), e, store);
+    });
   }
-  void look_at(std::uint64_t at, const layout::page_entry& e) {
+  void look_at(std::uint64_t at, const layout::page_entry& e, std::uint32_t store) {
     const std::uint64_t identity = load_word(base_, at);
     if (identity == extent_identity_word(at, e.kind)) return;
     for (const page_kind kind : {page_kind::fine, page_kind::coarse}) {
       if ((identity & checked_mask) != (layout::extent_identity | std::uint64_t(kind) << 32)) continue;
       for (std::uint64_t part = 0; part < 128; ++part) {
         if (word_holds(identity, seed_of_part(part)) && words_hold(at, part, kind)) {
-          strays_.push_back({at, e, part, kind});
+          strays_.push_back({at, e, store, part, kind});
         }
       }
     }
@@ -130,15 +127,15 @@ class header_mender {
         [&](unsigned slot, unsigned slots) {
           const std::uint64_t at = of.at + slot * s.slot_bytes;
           const bool is_there = is_typed    ? slots_at(at, s) == slots
-                                : are_nodes ? is_node_at(base_, at, at + slots * s.slot_bytes, seed_of(of.entry))
+                                : are_nodes ? is_node_at(base_, at, at + slots * s.slot_bytes, seed_of(of))
                                             : true;
           agreed += is_there ? 2 : 1;  // a node without a sum fits its place, at least
         },
         [](const damage&) {});
     return agreed;
   }
-  [[nodiscard]] const std::uint64_t* seed_of(const layout::page_entry& e) const {
-    const auto seed = seeds_.find(e.store);
+  [[nodiscard]] const std::uint64_t* seed_of(const stray& s) const {
+    const auto seed = seeds_.find({s.store, s.entry.store});
     return seed == seeds_.end() ? nullptr : &seed->second;
   }
   // Slots of the object that begins there; 0: none does.
@@ -158,7 +155,7 @@ class header_mender {
     mended_header told{.extent = one.at, .twin = twin_of_page(base_, g_, one.at), .places = room / s.slot_bytes};
     if (!layout::transactional(one.entry)) {
       const std::uint64_t first = one.at + s.header_slots * s.slot_bytes;
-      unsigned c = class_of_nodes_in(base_, first, one.at + s.bytes, seed_of(one.entry));
+      unsigned c = class_of_nodes_in(base_, first, one.at + s.bytes, seed_of(one));
       // Without sums the other extent's are as likely as any, if it may be of the same structure.
       if (c == lockfree::classes && one.kind == page_kind::coarse) c = class_of_lengths(one.at, s);
       if (c == lockfree::classes) c = 0;

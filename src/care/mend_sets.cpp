@@ -7,11 +7,12 @@
 #include <array>
 #include <bit>
 #include <cstring>
+#include <new>
 #include <optional>
 #include <utility>
 
 #include "log/log.hpp"
-#include "tx/tx.hpp"
+#include "media/media.hpp"
 
 namespace nvm::care {
 namespace {
@@ -179,7 +180,7 @@ class directory_mender {
     }
     return 0;
   }
-  // For a pool that was closed: any rings will do.
+  // For a pool that was closed: probably nothing in its rings counted, and any will do.
   [[nodiscard]] bool make_log_anew(std::uint64_t place) const {
     on_media::directory& d = at(place);
     const auto runs = rings(place);
@@ -332,18 +333,54 @@ class entry_mender {
   std::array<bool, on_media::sets_max> has_pages_{};
 };
 
-// The log of regions of a closed pool has no records that count.
-void settle_log(const set_mending& m, const on_media::directory& d) {
-  if (d.rings == 0 || !m.closed) return;
+// Places into which records of the log of regions may store, as region::record_targets has them.
+class targets_of_sets {
+ public:
+  targets_of_sets(const std::byte* base, const geometry& g) : g_{g}, runs_{pages_of_sets(base, g)} {}
+  [[nodiscard]] bool range(std::uint64_t offset, std::uint64_t bytes) const noexcept {
+    return g_.in_data(offset, bytes);
+  }
+  [[nodiscard]] static bool word(const log::intent&) noexcept { return false; }
+  [[nodiscard]] static bool segment(std::uint64_t, std::uint64_t) noexcept { return false; }
+  [[nodiscard]] bool log_run(std::uint64_t offset, std::uint64_t bytes) const noexcept {
+    return std::any_of(runs_.begin(), runs_.end(), [&](const pages_of_set& p) {
+      return p.offset == offset && p.owner == on_media::directory_owner && bytes <= p.bytes;
+    });
+  }
+
+ private:
+  const geometry& g_;
+  const std::vector<pages_of_set> runs_;
+};
+
+bool has_rings(const set_mending& m, const on_media::directory& d) {
+  return d.rings != 0 && d.ring_count != 0 && d.ring_count <= log::lanes_max && d.ring_bytes % line_bytes == 0 &&
+         d.ring_bytes >= 4 * line_bytes && d.ring_bytes <= m.g.size_bytes() / d.ring_count &&
+         m.g.in_data(d.rings, d.ring_bytes * d.ring_count);
+}
+// Brings the log of regions home, as the next open would.  A closed pool may have records, too: a process was killed,
+// and those after it called nothing of regions.  False: it does not hold.
+bool bring_log_home(const set_mending& m, const on_media::directory& d) {
   geometry g = m.g;
   g.log_offset = d.rings;
   g.lane_bytes = d.ring_bytes;
   g.lane_count = static_cast<std::uint32_t>(d.ring_count);
-  const tx::pool_targets targets{m.base, m.g};
+  const targets_of_sets targets{m.base, m.g};
   log::redo_reader reader{m.base, g, d.key, log::validation::by_record, targets};
-  if (reader.validate() && reader.at_rest()) return;
+  if (const status s = reader.validate(); !s) {
+    if (s.error() == errc::no_memory) throw std::bad_alloc{};
+    return false;
+  }
+  ordered_media nothing;
+  reader.replay(nothing, m.base);
+  return true;
+}
+// Of a closed pool: probably nothing in it counted.
+void begin_log_anew(const set_mending& m, const on_media::directory& d) {
   std::memset(m.base + d.rings, 0, d.ring_bytes * d.ring_count);
-  m.note(mending::mended, d.rings, "the log of regions: begun anew; the pool had been closed, nothing in it counted");
+  m.note(mending::kept, d.rings,
+         "the log of regions: begun anew; the pool had been closed, so nothing in it counted, unless a process that "
+         "changed regions was killed, and none has opened a set since");
 }
 
 }  // namespace
@@ -364,7 +401,8 @@ void mend_sets(const set_mending& m) {
   if (!place || *place == 0 || !m.g.in_data(*place, directory_bytes)) return;
   const auto& d = *reinterpret_cast<const on_media::directory*>(m.base + *place);
   if (d.magic != on_media::directory_magic || d.crc != checksum(&d, sealed_bytes, *place)) return;
-  settle_log(m, d);
+  // Headers are as a crash has left them until then.
+  if (has_rings(m, d) && !bring_log_home(m, d) && m.closed) begin_log_anew(m, d);
   bool any = false;
   set_mending noting = m;
   noting.note = [&](mending how, std::uint64_t offset, const std::string& what) {

@@ -17,7 +17,7 @@ namespace nvm::care {
 struct set_mending {
   std::byte* base;
   const geometry& g;
-  bool closed;  // nothing in logs counts
+  bool closed;  // nothing in the pool's logs counts; that of regions is its own (bring_log_home)
   // Something in the pool was damaged.  Facts that are uncertain after any kill are told only then.
   bool damaged;
   std::function<void(mending how, std::uint64_t offset, const std::string& what)> note;
@@ -28,7 +28,7 @@ struct set_mending {
 
 // Before the anchors are mended: afterwards a directory of sets that an anchor names holds, if it is one.
 void mend_directory_of_sets(const set_mending& m);
-// On a pool whose anchors and space are sound.
+// On a pool whose anchors and space are sound.  Brings the log of regions home first.
 void mend_sets(const set_mending& m);
 
 // ---- for the sources of this ---------------------------------------------------------------------------------------

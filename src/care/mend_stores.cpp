@@ -95,7 +95,8 @@ class store_mender {
     nvm_kv_options existing{};
     existing.mode = NVM_KV_OPEN_ONLY;
     if (nvm_kv* const left = open(existing); left != nullptr) (void)nvm_kv_close(left);
-    all_ = static_cast<keyed::stores*>(home_ == nullptr ? pool_->stores.get() : home_->contents.get());
+    all_ =
+        static_cast<keyed::stores*>(home_ == nullptr ? pool_->stores.get() : home_->kept(api::contents_of::key_values));
     if (all_ == nullptr) return last_code();
     if (status s = list_objects(); !s) return s;
     if (status s = mend_directory(*all_, objects_, tell_); !s || all_->directory == nullptr) return s;

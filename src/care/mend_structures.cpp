@@ -4,6 +4,7 @@
 #include "care/mend_structures.hpp"
 
 #include <algorithm>
+#include <cstring>
 #include <memory>
 #include <span>
 #include <string_view>
@@ -11,6 +12,7 @@
 
 #include "care/mend_catalogue.hpp"
 #include "care/structure_reader.hpp"
+#include "care/words.hpp"
 #include "engine/structure_side.hpp"
 #include "kv/readable.hpp"
 #include "log/log.hpp"
@@ -22,6 +24,7 @@ namespace {
 
 namespace lf = lockfree::layout;
 using image_space = space<any_direct, log::nothing_logged>;
+constexpr std::string_view nothing_leads_to_it = "node is allocated, and nothing leads to it";
 
 struct damaged_structure {
   described_structure about;
@@ -32,12 +35,11 @@ struct damaged_structure {
 
 class structure_mender {
  public:
-  structure_mender(std::byte* base, const geometry& g, bool closed, const std::set<std::uint64_t>& guessed,
-                   const told_notes& tell)
-      : base_{base}, places_{medium_, lanes_, base, g}, closed_{closed}, guessed_{guessed}, tell_{tell} {}
+  structure_mender(any_direct& medium, std::byte* base, structure_pages& places, bool closed,
+                   const std::set<std::uint64_t>& guessed, const told_notes& tell)
+      : base_{base}, medium_{medium}, places_{places}, closed_{closed}, guessed_{guessed}, tell_{tell} {}
 
   status run() {
-    if (status s = places_.boot(0, 1); !s) return s;
     auto found = mend_catalogue(base_, places_, closed_, tell_);
     if (!found) return found.error();
     all_ = std::move(*found);
@@ -53,7 +55,7 @@ class structure_mender {
       if (status s = make_anew(d); !s) return s;
       tell(d);
     }
-    side_->come_to_rest();
+    side_->come_to_rest(true);
     return {};
   }
 
@@ -87,7 +89,7 @@ class structure_mender {
     std::vector<finding> findings;
     const auto add = [&](std::string_view name, std::uint64_t place, const char* what) {
       // A node that nothing leads to and no sum proves is freed later.
-      if (std::string_view{what} == "node is allocated, and nothing leads to it") return;
+      if (std::string_view{what} == nothing_leads_to_it) return;
       if (findings.empty() || findings.back().name != name) findings.push_back({std::string{name}, what, place});
     };
     if (status s = side_->check_each(add); !s) return s;
@@ -192,10 +194,8 @@ class structure_mender {
   }
 
   std::byte* const base_;
-  ordered_media nothing_;
-  any_direct medium_{nothing_};
-  log::nothing_logged lanes_;
-  image_space places_;
+  any_direct& medium_;
+  structure_pages& places_;
   const bool closed_;
   const std::set<std::uint64_t>& guessed_;
   const told_notes& tell_;
@@ -206,9 +206,50 @@ class structure_mender {
 
 }  // namespace
 
+status mend_lockfree_on(any_direct& medium, std::byte* base, structure_pages& pages, bool closed,
+                        const std::set<std::uint64_t>& guessed, const told_notes& tell) {
+  return structure_mender{medium, base, pages, closed, guessed, tell}.run();
+}
 status mend_lockfree(std::byte* base, const geometry& g, bool closed, const std::set<std::uint64_t>& guessed,
                      const told_notes& tell) {
-  return structure_mender{base, g, closed, guessed, tell}.run();
+  ordered_media nothing;
+  any_direct medium{nothing};
+  log::nothing_logged lanes;  // logs have been replayed
+  image_space places{medium, lanes, base, g};
+  if (status s = places.boot(0, 1); !s) return s;
+  return mend_lockfree_on(medium, base, places, closed, guessed, tell);
+}
+
+// ---- what the check of mended ones finds ----
+
+void mended_findings::operator()(std::uint64_t at, const char* what) {
+  // A broken chain leads to nothing after the break.
+  if (std::string_view{what} == nothing_leads_to_it) {
+    leaked_.push_back(at);
+  } else if (other_.empty()) {
+    other_ = text_of("lock-free structures, offset %lu: %s", at, what);
+  }
+}
+std::string mended_findings::settle() {
+  if (!other_.empty()) return other_;
+  for (const std::uint64_t at : leaked_) {
+    if (!free_node(at)) return text_of("offset %lu: a node that nothing leads to", at);
+    tell_(note_of(mending::mended, at, "node that nothing leads to: freed"));
+  }
+  return {};
+}
+bool mended_findings::free_node(std::uint64_t at) {
+  const auto extent = pages_.owned_at(at);
+  if (!extent || extent->kind != layout::page_kind::coarse || extent->protocol != layout::slot_protocol::epoch) {
+    return false;
+  }
+  const layout::extent_shape shape = layout::shape_of(extent->kind, pages_.sizes().page_shift);
+  const auto slot = static_cast<unsigned>((at - extent->offset) >> shape.slot_shift);
+  const first_bit bit = first_bit_of(extent->offset, slot);
+  const std::uint64_t word = word_at(base_, bit.word_offset) & checked_mask & ~(std::uint64_t{1} << bit.bit);
+  const std::uint64_t sealed = seal_word(word, word_seed(bit.word_offset));
+  std::memcpy(base_ + bit.word_offset, &sealed, sizeof sealed);
+  return true;
 }
 
 }  // namespace nvm::care

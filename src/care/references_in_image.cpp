@@ -40,6 +40,11 @@ object_room room_around(const counted_image& image, std::uint64_t place) noexcep
   return *std::prev(after);
 }
 
+// Whether the page map gives the place to an object store.
+bool in_object_store(const counted_image& image, std::uint64_t place) noexcept {
+  return image.shape.home_bytes == 0 && in_cluster_of_image(image.bytes, image.shape, place);
+}
+
 void change(const counted_image& image, std::uint64_t offset, const void* from, std::uint64_t n) {
   std::memcpy(image.bytes + offset, from, n);
   if (image.changed) image.changed(offset, from, n);
@@ -56,6 +61,8 @@ class image_host final : public object::reference_host {
   std::uint64_t address() noexcept override { return of_.address; }
   nvm::geometry geometry() noexcept override { return of_.shape; }
   counted_object around_own(std::uint64_t place) noexcept override { return around(place); }
+  bool is_counted(std::uint64_t place) noexcept override { return !in_object_store(of_, place); }
+  bool has_stores() noexcept override { return false; }
   counted_object around(std::uint64_t place) noexcept override {
     const object_room room = room_around(of_, place);
     if (room.bytes == 0) return {};
@@ -121,6 +128,7 @@ bool read_rings(const counted_image& image, image_host& host, const ring_shape& 
       if (!whole) break;
       head = r.next;
       for (const std::uint64_t e : r.entries) {
+        if (!host.is_counted(layout::entry_place(e))) continue;
         const counted_object o = host.around(layout::entry_place(e));
         if (o.bytes == 0) continue;
         owed& d = all[o.payload];
@@ -185,11 +193,14 @@ status check_references(const counted_image& image, const std::function<void(std
   const std::uint64_t unsettled = ring_shape::get(image.bytes, shape->unsettled_at(), &holds);
   if (!holds) say(shape->unsettled_at(), "rings of activation records: found a state that fails its check");
   debts all;
-  // Where counts are known to be wrong, the next open counts anew.
-  if (!read_rings(image, host, *shape, all, say) || !holds || (unsettled & 2) != 0) return {};
+  // Where counts are known to be wrong the next open counts anew, and long records may be gone.
+  const bool in_doubt = (unsettled & layout::counts_in_doubt) != 0;
+  if (!read_rings(image, host, *shape, all, in_doubt ? nullptr : say) || !holds) return {};
+  if ((unsettled & (layout::counts_in_doubt | layout::counts_go_wrong)) != 0) return {};
   object::recounted counts{host};
   if (status s = counts.count(*plans); !s) return s;
   for (const auto& o : counts.objects()) {
+    if (!host.is_counted(o.object.payload)) continue;
     const layout::reference_count c = count_in(image, o.object);
     const auto found = all.find(o.object.payload);
     const owed d = found == all.end() ? owed{} : found->second;
@@ -218,7 +229,8 @@ bool names_rings(const std::byte* bytes, const geometry& shape, std::uint64_t pl
 
 std::uint64_t count_later(const counted_image& image) noexcept {
   image_host host{image};
-  if (const auto shape = rings_of(image, host); shape) change_word(image, shape->unsettled_at(), 2);
+  if (const auto shape = rings_of(image, host); shape)
+    change_word(image, shape->unsettled_at(), layout::counts_in_doubt);
   return 0;
 }
 
@@ -252,17 +264,18 @@ result<std::uint64_t> mend_references(const counted_image& image) noexcept try {
   std::uint64_t mended = sound ? 0 : 1;
   bool any_dying = false;
   for (const auto& o : counts.objects()) {
+    if (!host.is_counted(o.object.payload)) continue;
     const layout::reference_count c = count_in(image, o.object);
     const auto d = owes.find(o.object.payload);
-    const bool gone = c.dying || (d != owes.end() && (d->second.let_go || d->second.strong < 0));
+    const bool gone = c.dying || c.strong != 0 || (d != owes.end() && (d->second.let_go || d->second.strong < 0));
     const layout::reference_count now = o.counted(gone);
     any_dying = any_dying || now.dying;
     if (now == c) continue;
     const std::int64_t strong = d == owes.end() ? 0 : d->second.strong;
     const std::int64_t weak = d == owes.end() ? 0 : d->second.weak;
-    mended += agrees(c.strong, strong, o.strong, layout::strong_max) && agrees(c.weak, weak, o.weak, layout::weak_max)
-                  ? 0
-                  : 1;
+    const bool as_owed =
+        agrees(c.strong, strong, o.strong, layout::strong_max) && agrees(c.weak, weak, o.weak, layout::weak_max);
+    mended += as_owed ? 0 : 1;
     const std::uint32_t word = layout::pack(now);
     change(image, o.object.header + offsetof(layout::object_header, references), &word, sizeof word);
   }
@@ -271,7 +284,7 @@ result<std::uint64_t> mend_references(const counted_image& image) noexcept try {
     change_word(image, shape->head_at(i), end);
     change_word(image, shape->end_at(i), end);
   }
-  change_word(image, shape->unsettled_at(), any_dying ? 1 : 0);
+  change_word(image, shape->unsettled_at(), any_dying ? layout::objects_waiting : 0);
   return mended;
 } catch (const std::bad_alloc&) {
   return fail(errc::no_memory, "no volatile memory to count references anew");

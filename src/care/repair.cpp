@@ -218,12 +218,16 @@ class repairer {
     return {};
   }
 
-  // Adds the names of objects' types, for people.
-  void name_types() {
+  // The pool's types, or none.
+  [[nodiscard]] result<object::type_map> types_there() const {
     const geometry g = geometry_of(sb_);
     const auto place = read_anchor_word(base_, g, anchor_word::types);
-    if (!place || *place == 0) return;
-    const auto types = object::type_map::read(base_ + *place, g.size_bytes() - *place, *place);
+    if (!place || *place == 0) return object::type_map{};
+    return object::type_map::read(base_ + *place, g.size_bytes() - *place, *place);
+  }
+  // Adds the names of objects' types, for people.
+  void name_types() {
+    const auto types = types_there();
     if (!types) return;
     for (repair_note& n : report_.notes) {
       const auto* record = n.object == 0 ? nullptr : types->find(n.type);
@@ -241,6 +245,11 @@ class repairer {
     add(report_.aligned, layout::feature_aligned, "features: the bit of aligned objects");
     add(report_.clusters, layout::feature_stores, "features: the bit of object stores");
     add(report_.directories, layout::feature_store_kv, "features: the bit of key-value stores in object stores");
+    const auto types = types_there();
+    add(types && object::have_reset_fields(*types) ? 1 : 0, layout::feature_reset,
+        "features: the bit of fields that are zero after each open");
+    add(report_.structures_in_stores, layout::feature_store_structures,
+        "features: the bit of lock-free structures in object stores");
   }
   void write_superblocks() {
     ordered_media nothing;

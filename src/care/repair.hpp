@@ -12,7 +12,8 @@
 //   key-value stores      made anew from their readable entries (mend_stores.hpp); lost ones are told by key
 //   their directory       made anew from its records, and from the headers of the stores (mend_directory.hpp)
 //   lock-free structures  made anew from their readable entries (mend_structures.hpp); lost ones are told by key;
-//                         nodes that nothing leads to are freed
+//                         nodes that nothing leads to are freed; those inside of object stores likewise, a store at a
+//                         time (mend_store_structures.hpp)
 //   their directory       its entries, from facts that are stored twice, and from the pages of the structures
 //                         (mend_catalogue.hpp)
 //   log-structured heap   nothing: blocks that do not hold are cut out, and everything they were about is named
@@ -47,13 +48,14 @@ struct repair_request {
 
 struct repair_report {
   std::vector<repair_note> notes;
-  std::vector<std::string> refusals;  // why it was refused, as far as there is more than one reason
-  std::uint64_t objects_intact = 0;   // before the repair; in a log-structured heap all that the check counts
-  std::uint64_t objects = 0;          // after
-  std::uint64_t clusters = 0;         // of object stores
-  std::uint64_t directories = 0;      // of key-value stores in object stores
-  std::uint64_t aligned = 0;          // objects with more than natural alignment
-  std::uint64_t rolled_back = 0;      // transactions, as the next open would have
+  std::vector<std::string> refusals;       // why it was refused, as far as there is more than one reason
+  std::uint64_t objects_intact = 0;        // before the repair; in a log-structured heap all that the check counts
+  std::uint64_t objects = 0;               // after
+  std::uint64_t clusters = 0;              // of object stores
+  std::uint64_t directories = 0;           // of key-value stores in object stores
+  std::uint64_t structures_in_stores = 0;  // lock-free ones: not 0 if there are any
+  std::uint64_t aligned = 0;               // objects with more than natural alignment
+  std::uint64_t rolled_back = 0;           // transactions, as the next open would have
   bool written = false;
 };
 

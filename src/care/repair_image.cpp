@@ -4,12 +4,15 @@
 #include <array>
 #include <cstdio>
 #include <cstring>
+#include <functional>
+#include <map>
 
 #include "care/check_stores.hpp"
 #include "care/check_structures.hpp"
 #include "care/log_in_image.hpp"
 #include "care/mend_extents.hpp"
 #include "care/mend_headers.hpp"
+#include "care/mend_store_structures.hpp"
 #include "care/mend_structures.hpp"
 #include "care/notes.hpp"
 #include "care/references_in_image.hpp"
@@ -69,8 +72,10 @@ void repair_image::mend_log() {
 }
 
 void repair_image::mend_beside_objects() {
-  mend_structures();
+  // Regions first: structures take pages that look free, and an entry that is lost looks so until its set is mended.
   mend_sets(mending_of_sets());
+  mend_structures();
+  mend_structures_of_stores();
   const auto tell = [this](std::uint64_t at, const char* what) { note(mending::lost, at, what); };
   if (!looked_at(mend_regions(base_, g_, tell))) refuse(last_message());
 }
@@ -104,9 +109,13 @@ void repair_image::count_aligned() {
   space_summary space;
   std::uint64_t directories = 0;
   space_check tell;
-  tell.of_store = [&](const cluster& c) {
-    const std::uint64_t at = cluster_word_at(g_, c.page, offsetof(layout::cluster_header, key_values));
-    directories += c.first && load_word(base_, at) != 0 ? 1 : 0;
+  tell.of_store = [&](const cluster& c, std::uint64_t structure_pages) {
+    const auto has = [&](std::size_t field) {
+      return c.first && load_word(base_, cluster_word_at(g_, c.page, field)) != 0;
+    };
+    directories += has(offsetof(layout::cluster_header, key_values)) ? 1 : 0;
+    report_.structures_in_stores +=
+        structure_pages + (has(offsetof(layout::cluster_header, structures)) ? std::uint64_t{1} : 0);
   };
   (void)check_space(base_, g_, tell, space);
   report_.aligned = space.aligned;
@@ -586,37 +595,36 @@ void repair_image::mend_structures() {
   space_summary s;
   if (!check_space(base_, g_, nullptr, s) || s.structure_pages == 0) return;
   const bool closed = sb_.state == static_cast<std::uint32_t>(layout::pool_state::clean);
-  const auto add = [this](repair_note n) { report_.notes.push_back(std::move(n)); };
+  const told_notes add = [this](repair_note n) { report_.notes.push_back(std::move(n)); };
   if (!looked_at(mend_lockfree(base_, g_, closed, guessed_words_, add))) return refuse(last_message());
-  std::vector<std::uint64_t> leaked;
-  std::string other;
-  const status checked = tidy_structures(base_, g_, [&](std::uint64_t at, const char* what) {
-    if (std::strcmp(what, "node is allocated, and nothing leads to it") == 0) {
-      leaked.push_back(at);
-    } else if (other.empty()) {
-      other = text_of("lock-free structures, offset %lu: %s", at, what);
-    }
-  });
-  if (!looked_at(checked)) return refuse(last_message());
-  // A broken chain leads to nothing after the break.
-  if (!other.empty()) return refuse(other);
-  const tx::pool_targets pages{base_, g_};
-  for (const std::uint64_t at : leaked) {
-    std::uint64_t page = g_.page_of(at);
-    if (pages.entry_of(page).kind != layout::page_kind::coarse) page = round_down(page, layout::coarse_extent_pages);
-    const layout::page_entry e = pages.entry_of(page);
-    if (e.kind != layout::page_kind::coarse || e.protocol != layout::slot_protocol::epoch) {
-      refuse(text_of("offset %lu: a node that nothing leads to", at));
-      continue;
-    }
-    const layout::extent_shape shape = layout::shape_of(e.kind, g_.page_shift);
-    const auto slot = static_cast<unsigned>((at - g_.page_offset(page)) >> shape.slot_shift);
-    const first_bit bit = first_bit_of(g_.page_offset(page), slot);
-    const std::uint64_t word = word_at(base_, bit.word_offset) & checked_mask & ~(std::uint64_t{1} << bit.bit);
-    const std::uint64_t sealed = seal_word(word, word_seed(bit.word_offset));
-    std::memcpy(base_ + bit.word_offset, &sealed, sizeof sealed);
-    note(mending::mended, at, "node that nothing leads to: freed");
-  }
+  ordered_media nothing;
+  any_direct medium{nothing};
+  log::nothing_logged lanes;
+  space<any_direct, log::nothing_logged> pages{medium, lanes, base_, g_};
+  if (!looked_at(pages.boot(0, 1))) return refuse(last_message());
+  mended_findings findings{base_, pages, add};
+  if (!looked_at(tidy_structures(base_, g_, std::ref(findings)))) return refuse(last_message());
+  if (const std::string other = findings.settle(); !other.empty()) refuse(other);
+}
+
+void repair_image::mend_structures_of_stores() {
+  std::map<std::uint32_t, std::uint64_t> stores;
+  std::set<std::uint32_t> with_some;
+  space_check tell;
+  tell.of_store = [&](const cluster& c, std::uint64_t structure_pages) {
+    const std::uint64_t at = cluster_word_at(g_, c.page, offsetof(layout::cluster_header, structures));
+    if (structure_pages != 0 || (c.first && word_at(base_, at) != 0)) with_some.insert(c.number);
+    if (c.first) stores[c.number] = g_.page_offset(c.page);
+  };
+  space_summary s;
+  if (!check_space(base_, g_, tell, s) || with_some.empty()) return;
+  std::erase_if(stores, [&](const auto& store) { return !with_some.contains(store.first); });
+  const bool closed = sb_.state == static_cast<std::uint32_t>(layout::pool_state::clean);
+  const told_notes add = [this](repair_note n) { report_.notes.push_back(std::move(n)); };
+  std::string left;
+  const status mended = mend_lockfree_in_stores({base_, g_, closed, guessed_words_}, stores, add, left);
+  if (!looked_at(mended)) return refuse(last_message());
+  if (!left.empty()) refuse(left);
 }
 
 }  // namespace nvm::care

@@ -95,6 +95,7 @@ class repair_image {
   void mend_beside_objects();
   void mend_counts();
   void mend_structures();
+  void mend_structures_of_stores();
   [[nodiscard]] set_mending mending_of_sets();
   [[nodiscard]] chunk_mending mending_of_chunks();
 

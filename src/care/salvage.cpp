@@ -175,7 +175,13 @@ status run(const char* path, std::string_view home, const char* store, salvage_c
   if (is_log && !home.empty()) return fail(errc::engine, "a pool of this engine has no object stores");
   const status done =
       is_log ? salvage_in_log(file, store, call.report()) : salvage_in_place(file, home, store, call.report());
-  return file.lost() ? file.intact() : done;
+  const status whole = file.intact();
+  if (whole) return done;
+  if (!done) return whole;
+  // The rest was read: a page that is lost reads as zeros.
+  const std::string why = last_message();
+  call.tell({why.c_str(), 0, false, {}});
+  return {};
 }
 
 }  // namespace

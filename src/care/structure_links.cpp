@@ -37,8 +37,7 @@ bool structure_reader::can_be_foreign(const item& i, bool is_branch) const {
   return format_.fits(i.head, room_after(i)) && format_.sum_holds(i.head);
 }
 bool structure_reader::is_free(std::uint64_t at) const {
-  const geometry& g = pages_.sizes();
-  return in_pool(round_down(at, 8), 8) && load_word(base_, g.entry_offset(g.page_of(at))) == 0;
+  return in_pool(round_down(at, 8), 8) && pages_.is_free(pages_.sizes().page_of(at));
 }
 
 // nullptr: there is none, or it has been told.

@@ -19,5 +19,8 @@ struct structure_on_file {
 // In the order of their names.  Takes no lock, changes nothing, and passes over what does not hold at this moment; on
 // ssd what is in the log alone is not seen.  errc::system, not_a_pool, corrupt, version, no_memory.
 [[nodiscard]] result<std::vector<structure_on_file>> structures_in(const char* path) noexcept;
+// The same of the directory at this offset, of an object store: nvm_store_info::structures.
+// errc::not_found: none is there at this moment.
+[[nodiscard]] result<std::vector<structure_on_file>> structures_at(const char* path, std::uint64_t directory) noexcept;
 
 }  // namespace nvm::care

@@ -200,7 +200,7 @@ void structure_reader::list_strays() {
   const std::uint64_t end = round_down(pages_.size_pages(), layout::coarse_extent_pages);
   for (std::uint64_t page = 0; page < end; page += layout::coarse_extent_pages) {
     const std::uint64_t extent = pages_.sizes().page_offset(page);
-    if (pages_.owned_at(extent)) continue;
+    if (pages_.is_foreign(extent) || pages_.owned_at(extent)) continue;
     const std::size_t before = items_.size();
     list_extent(extent, true);
     std::size_t kept = before;

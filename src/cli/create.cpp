@@ -3,6 +3,7 @@
 #include "cli/pool_facts.hpp"
 #include "cli/tier_names.hpp"
 #include "cli/units.hpp"
+#include "nvm/log.h"
 #include "nvm/tier.h"
 #include "platform/platform.hpp"
 
@@ -27,6 +28,8 @@ constexpr option options[] = {
     {"validation", value_kind::choice, "HOW",
      "how a record of the redo engine proves itself: checksum or commit-mark; default checksum (mnemosyne: torn bits)",
      validation_names},
+    {"log-chunk", value_kind::size, "SIZE",
+     "with --engine log: a chunk of the log, a power of two from 4K to 1M, at most a 32nd of the pool; default 32K"},
     {"tier", value_kind::path, "FILE",
      "a new second file for pages that are not used, of a pool on shared memory; see holdfast tier"},
     {"fast", value_kind::size, "SIZE", "with --tier: data in shared memory at most; default a quarter of --size"},
@@ -89,6 +92,17 @@ exit_code run(const arguments& given, console& out) {
     o.tier = &tier;
   } else if (given.number("fast") || given.choice("tier-policy") || given.choice("tier-compression")) {
     return out.fail({exit_usage, path, "USAGE", "--fast, --tier-policy and --tier-compression go with --tier"});
+  }
+  const nvm_log_options log{.chunk_bytes = given.number("log-chunk").value_or(0),
+                            .partition_bytes = 0,
+                            .cache_entries = 0,
+                            .clean_below = 0,
+                            .clean_from = 0,
+                            .reserved = {}};
+  if (given.number("log-chunk")) {
+    if (!engine_of(o.engine).is_its_log())
+      return out.fail({exit_usage, path, "USAGE", "--log-chunk goes with --engine log"});
+    o.log = &log;
   }
   NVM_POOL* pool = nvm_pool_create_with(path.c_str(), &o);
   if (pool == nullptr) {

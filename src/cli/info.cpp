@@ -1,6 +1,7 @@
 // holdfast info: facts from a pool's file, also while another process has it open.
 #include "care/check_names.hpp"
 #include "care/extents.hpp"
+#include "care/log_chunks.hpp"
 #include "care/region_sets.hpp"
 #include "care/structure_names.hpp"
 #include "cli/arguments.hpp"
@@ -67,6 +68,10 @@ exit_code run(const arguments& given, console& out) {
   const std::uint64_t stores = names ? names->names : 0;
   if (stores != 0) out.text("  stores     {}, found by `holdfast store ls`\n", stores);
   document["store_count"] = stores;
+  const auto chunks = read_of(path, care::log_chunk_bytes_in);
+  const std::uint64_t chunk_bytes = chunks ? *chunks : 0;
+  if (chunk_bytes != 0) out.text("  chunks     of {}, in the log\n", size_text(chunk_bytes));
+  document["log_chunk_bytes"] = chunk_bytes != 0 ? json(chunk_bytes) : json(nullptr);
   out.document(document);
   return exit_good;
 }

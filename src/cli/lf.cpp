@@ -1,4 +1,4 @@
-// holdfast lf: the lock-free structures of a pool, read from the command line.
+// holdfast lf: the lock-free structures of a pool, or of an object store in it, from the command line.
 //
 // The pool is opened for change, since opening a structure frees the remains of a crash; no entry changes.
 #include <algorithm>
@@ -18,6 +18,7 @@
 #include "cli/lf_names.hpp"
 #include "cli/progress.hpp"
 #include "nvm/lockfree.hpp"
+#include "nvm/store_lockfree.h"
 
 namespace nvm::cli {
 namespace lf_verb {
@@ -39,7 +40,9 @@ struct call {
   const std::string& action = given.operand(0);
   const std::string& path = given.operand(1);
   bool base64 = given.flag("base64");
+  const std::string in = given.text("in");  // the object store that they lie in; empty: the pool has them
   std::optional<pool> at{};
+  nvm_store* home = nullptr;  // the object store that --in names
   nvm_lf* structure = nullptr;
   int kind = 0;
   bool of_bytes = false;
@@ -47,6 +50,7 @@ struct call {
 
   [[nodiscard]] json answer() const {
     json o = {{"path", path}, {"action", action}};
+    if (!in.empty()) o["object_store"] = in;
     if (structure != nullptr) {
       o["structure"] = given.operand(2);
       o["kind"] = name_of_kind(kind);
@@ -66,7 +70,12 @@ struct call {
   }
   [[nodiscard]] bool open() {
     at = pool::open(path.c_str(), nvm_pool_options{});
-    return at.has_value();
+    if (!at || in.empty()) return at.has_value();
+    home = nvm_store_attach(at->handle(), in.c_str(), 0);
+    return home != nullptr;
+  }
+  [[nodiscard]] nvm_lf* open_named(const std::string& name, const nvm_lf_options& o) const {
+    return home == nullptr ? nvm_lf_open(at->handle(), name.c_str(), &o) : nvm_lf_open_in(home, name.c_str(), &o);
   }
   // Opens the structure that the command line names, of any kind.
   [[nodiscard]] bool open_structure() {
@@ -77,7 +86,7 @@ struct call {
       o.flags = flags;
       o.mode = 1;  // it is there
       o.recovery = recovery();
-      structure = nvm_lf_open(at->handle(), name.c_str(), &o);
+      structure = open_named(name, o);
       of_bytes = flags != 0;
       if (structure != nullptr || nvm_errno() != NVM_E_TYPE_MISMATCH) break;
     }
@@ -177,13 +186,11 @@ std::string no_key(const call& c, const std::string& text) {
 exit_code list(call& c) {
   if (!c.open()) return c.failed();
   std::vector<std::pair<std::string, int>> all;
-  const int ended = nvm_lf_names(
-      c.at->handle(),
-      [](const char* name, int kind, void* argument) {
-        static_cast<std::vector<std::pair<std::string, int>>*>(argument)->emplace_back(name, kind);
-        return 0;
-      },
-      &all);
+  const auto add = [](const char* name, int kind, void* argument) {
+    static_cast<std::vector<std::pair<std::string, int>>*>(argument)->emplace_back(name, kind);
+    return 0;
+  };
+  const int ended = c.home == nullptr ? nvm_lf_names(c.at->handle(), add, &all) : nvm_lf_names_in(c.home, add, &all);
   if (ended != 0) return c.failed();
   std::sort(all.begin(), all.end());
   json answer = c.answer();
@@ -330,7 +337,7 @@ exit_code create(call& c) {
   o.area_bytes = static_cast<std::uint32_t>(area);
   o.recovery = c.recovery();
   if (!c.open()) return c.failed();
-  c.structure = nvm_lf_open(c.at->handle(), c.given.operand(2).c_str(), &o);
+  c.structure = c.open_named(c.given.operand(2), o);
   if (c.structure == nullptr) return c.failed();
   c.kind = nvm_lf_kind_of(c.structure);
   c.of_bytes = nvm_lf_holds_bytes(c.structure) == 1;
@@ -341,7 +348,8 @@ exit_code create(call& c) {
 exit_code drop(call& c) {
   if (!c.open_structure()) return c.failed();
   const json answer = c.answer();
-  if (nvm_lf_drop(c.at->handle(), c.given.operand(2).c_str()) != 0) return c.failed();
+  const char* const name = c.given.operand(2).c_str();
+  if ((c.home == nullptr ? nvm_lf_drop(c.at->handle(), name) : nvm_lf_drop_in(c.home, name)) != 0) return c.failed();
   c.out.document(answer);
   return exit_good;
 }
@@ -363,6 +371,7 @@ constexpr operand operands[] = {
     {"KEY", operand_kind::text, false, "get: the key; of a structure of words a number, also hexadecimal after 0x"},
 };
 constexpr option options[] = {
+    {"in", value_kind::text, "NAME", "the structures in this object store, in place of the pool's own"},
     {"base64", value_kind::flag, "", "get, scan: keys and values of bytes are given and printed in base64"},
     {"limit", value_kind::count, "N", "scan: at most N entries"},
     {"from", value_kind::text, "KEY", "scan: in the order of keys, from KEY on; not of a hash table"},
@@ -379,6 +388,7 @@ constexpr option options[] = {
 constexpr json_field fields[] = {
     {"path", "as given"},
     {"action", "as given"},
+    {"object_store", "as --in has it; only with that"},
     {"structure", "its name; not with list"},
     {"kind", "list, hash, skiplist or tree; not with list"},
     {"entries_are", "words: keys and values are numbers of 8 bytes; bytes: they are of any size"},
@@ -398,9 +408,9 @@ constexpr json_field fields[] = {
     {"not_found_count", "check: of these, not found by their keys, or with another value"},
     {"sound", "check: whether all were found, and as many as are counted"},
 };
-constexpr std::string_view examples[] = {"holdfast lf list cache.nvm",
-                                         "holdfast lf scan cache.nvm sessions --from 2024- --limit 10",
-                                         "holdfast lf get cache.nvm counters 0x2a"};
+constexpr std::string_view examples[] = {
+    "holdfast lf list cache.nvm", "holdfast lf scan cache.nvm sessions --from 2024- --limit 10",
+    "holdfast lf get cache.nvm counters 0x2a", "holdfast lf stat cache.nvm seen --in tenant/17"};
 
 exit_code run(const arguments& given, console& out) {
   call c{given, out};

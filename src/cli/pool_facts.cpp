@@ -50,8 +50,9 @@ constexpr json_field fields[] = {
     {"extents.free_bytes", "of slots in them that are free"},
     {"extents.empty_bytes", "of extents in which nothing is; compact makes free pages of them"},
     {"store_count", "object stores that have names; on ssd as of the last checkpoint"},
+    {"log_chunk_bytes", "size of a chunk of a log that is the only copy of the data (engine log); null: there is none"},
 };
-constexpr std::size_t fields_of_info = 11;
+constexpr std::size_t fields_of_info = 12;
 
 std::string uuid_text(const std::uint8_t (&uuid)[16]) {
   std::string text;

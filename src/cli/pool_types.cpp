@@ -135,6 +135,7 @@ json element_at(const std::byte* from, const nvm_field_info& f) {
     case NVM_FIELD_CHAR:
       return std::string(1, static_cast<char>(*from));
     case NVM_FIELD_BYTES:
+    case NVM_FIELD_RESET:
       return hex_text({from, f.bytes});
     default:
       return number_at(from, f);
@@ -247,7 +248,7 @@ std::string pool_types::field_at(std::uint32_t id, std::uint64_t offset) const {
 std::string_view kind_name(std::uint32_t kind) noexcept {
   constexpr std::string_view names[] = {
       "?",     "signed",    "unsigned",     "bool",           "char",       "float", "pointer", "plain pointer",
-      "bytes", "structure", "weak pointer", "static pointer", "by visitor", "union"};
+      "bytes", "structure", "weak pointer", "static pointer", "by visitor", "union", "reset"};
   return kind < std::size(names) ? names[kind] : names[0];
 }
 
@@ -256,7 +257,7 @@ std::string kind_text(const pool_field& field, const pool_types& types) {
   std::string text{kind_name(f.kind)};
   if (f.kind == NVM_FIELD_SIGNED || f.kind == NVM_FIELD_UNSIGNED || f.kind == NVM_FIELD_FLOAT) {
     text += fmt::format(" {}", f.bytes * 8);
-  } else if (f.kind == NVM_FIELD_BYTES || f.kind == NVM_FIELD_STRUCTURE) {
+  } else if (f.kind == NVM_FIELD_BYTES || f.kind == NVM_FIELD_STRUCTURE || f.kind == NVM_FIELD_RESET) {
     text += fmt::format(" of {}", f.bytes);
   } else if (f.kind == NVM_FIELD_BY_VISITOR) {
     text += fmt::format(" of {}", types.name_of(f.target));

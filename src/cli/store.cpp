@@ -7,9 +7,11 @@
 #include <utility>
 #include <vector>
 
+#include "care/structure_names.hpp"
 #include "cli/actions.hpp"
 #include "cli/arguments.hpp"
 #include "cli/kv_actions.hpp"
+#include "cli/lf_names.hpp"
 #include "cli/progress.hpp"
 #include "cli/units.hpp"
 #include "nvm/nvm.hpp"
@@ -83,6 +85,23 @@ json facts_of(const nvm_store_info& info) {
           {"used_bytes", info.used_bytes},
           {"quota_bytes", info.quota},
           {"root", info.root}};
+}
+
+// Names and kinds of the lock-free structures in a store; null if this user may not attach it.
+json structures_in(const call& c, const nvm_store_info& info) {
+  json all = json::array();
+  if (info.structures == 0) return all;
+  nvm_store* const s = nvm_store_attach(c.at->handle(), info.name, NVM_STORE_READ_ONLY);
+  if (s == nullptr) return nullptr;
+  (void)nvm_store_detach(s);
+  const auto found = care::structures_at(c.path.c_str(), info.structures);
+  if (!found) return nullptr;
+  for (const care::structure_on_file& one : *found) {
+    all.push_back({{"name", one.name},
+                   {"kind", kind_names[static_cast<unsigned>(one.kind)]},
+                   {"entries_are", one.of_bytes ? "bytes" : "words"}});
+  }
+  return all;
 }
 
 // Names and indexes of the key-value stores in a store; null if this user may not attach it.
@@ -188,6 +207,11 @@ exit_code show(call& c) {
   answer["key_values"] = key_values_in(c, info);
   for (const json& kv : answer["key_values"])
     c.out.text("{:<8} {}\n", kv["index"].get<std::string>(), printable(kv["name"].get<std::string>()));
+  answer["structures"] = structures_in(c, info);
+  for (const json& one : answer["structures"]) {
+    c.out.text("{} of {} {}\n", one["kind"].get<std::string>(), one["entries_are"].get<std::string>(),
+               printable(one["name"].get<std::string>()));
+  }
   // For a store with objects of unknown types, or without a root, it is unknown.
   const nvm_store_gc_options look{.dry_run = 1, .reserved0 = 0, .reserved = {}};
   nvm_store_gc_report r;
@@ -264,8 +288,11 @@ exit_code use(call& c) {
     json one = facts_of(info);
     const json own = key_values_in(c, info);
     one["key_value_count"] = own.is_null() ? json(nullptr) : json(own.size());
-    c.out.text("{:>10}  {}{}\n", size_text(info.pages * info.page_bytes), printable(info.name),
-               own.empty() ? "" : fmt::format(", with {} key-value stores", own.size()));
+    const json structures = structures_in(c, info);
+    one["structure_count"] = structures.is_null() ? json(nullptr) : json(structures.size());
+    c.out.text("{:>10}  {}{}{}\n", size_text(info.pages * info.page_bytes), printable(info.name),
+               own.empty() ? "" : fmt::format(", with {} key-value stores", own.size()),
+               structures.empty() ? "" : fmt::format(", with {} lock-free structures", structures.size()));
     stores.push_back(std::move(one));
   });
   if (!listed) return c.failed();
@@ -353,6 +380,9 @@ constexpr json_field fields[] = {
     {"root", "stat: offset of the root in the pool; 0: none"},
     {"key_values[].name", "stat: of a key-value store in it; null in place of all where this user may not attach it"},
     {"key_values[].index", "as holdfast kv has it"},
+    {"structures[].name", "stat: of a lock-free structure in it; null in place of all likewise"},
+    {"structures[].kind", "list, hash table, skip list or tree"},
+    {"structures[].entries_are", "words or bytes"},
     {"garbage_count", "stat, gc: objects that the root does not lead to; not where that is unknown"},
     {"garbage_bytes", "stat, gc: of these, as asked for"},
     {"dry_run", "gc: true: nothing was freed"},
@@ -379,6 +409,7 @@ constexpr json_field fields[] = {
     {"stores[].quota_bytes", "0: no limit"},
     {"stores[].root", "0: none"},
     {"stores[].key_value_count", "key-value stores in it; null: this user may not attach it"},
+    {"stores[].structure_count", "lock-free structures in it, likewise"},
 };
 constexpr std::string_view examples[] = {
     "holdfast store ls state.nvm tenant/", "holdfast store create state.nvm robot --mode 640",

@@ -25,7 +25,8 @@ constexpr json_field fields[] = {
     {"types[].fields[].kind",
      "signed, unsigned, bool, char, float, pointer, weak pointer, static pointer, plain pointer (not NVM_PTR), bytes "
      "(a "
-     "union, bit-fields), structure, union, or by visitor (a function of the program tells the pointers in it)"},
+     "union, bit-fields), structure, union, by visitor (a function of the program tells the pointers in it), or reset "
+     "(zero after each open)"},
     {"types[].fields[].element_bytes", "size of one element"},
     {"types[].fields[].count", "elements; 0: as many as the object has room for"},
     {"types[].fields[].target", "id of the type that a pointer points to, 0: any; or of the type with the visitor"},

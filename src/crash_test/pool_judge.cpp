@@ -104,6 +104,7 @@ status pool_judge::list(const std::byte* base, std::vector<object>& objects, std
   const auto found = read_root(base, g);
   if (!found) return found.error();
   root = *found;
+  list_stores(base, g, objects);
   return for_each_object(base, g, [&](std::uint64_t offset, std::uint64_t bytes, layout::object_layout l) {
     std::uint64_t held = bytes;
     if (l == layout::object_layout::typed) {
@@ -114,6 +115,24 @@ status pool_judge::list(const std::byte* base, std::vector<object>& objects, std
     objects.push_back({offset, held});
     return true;
   });
+}
+
+void pool_judge::list_stores(const std::byte* base, const geometry& g, std::vector<object>& objects) {
+  constexpr std::uint64_t first = offsetof(layout::cluster_header, root);
+  for (std::uint64_t page = 0; page < g.size_pages;) {
+    layout::page_entry e;
+    cluster c;
+    if (entry_fault(load_word(base, g.entry_offset(page)), page, g, g.size_pages, e) != nullptr ||
+        e.length_pages == 0) {
+      ++page;
+      continue;
+    }
+    if (e.kind == layout::page_kind::cluster && cluster_fault(base, g, page, e.length_pages, c).what == nullptr &&
+        c.first) {
+      objects.push_back({g.page_offset(page) + first, sizeof(layout::cluster_header) - first, c.number});
+    }
+    page += e.length_pages;
+  }
 }
 
 verdict pool_judge::recover(explore::machine& m) {
@@ -166,12 +185,50 @@ std::optional<std::uint64_t> pool_judge::difference(const std::byte* found, cons
   for (std::size_t i = 0; i < objects.size(); ++i) {
     const object& o = objects[i];
     if (!(o == expected.objects[i])) return 0;
-    if (std::memcmp(found + o.offset, expected.image.data() + o.offset, o.bytes) == 0) continue;
-    std::uint64_t at = o.offset;
-    while (found[at] == expected.image[at]) ++at;
-    return at;
+    std::optional<ranges> resets;
+    if (const auto at = difference(found, expected, o, o.offset, resets)) return at;
   }
   return std::nullopt;
+}
+
+std::optional<std::uint64_t> pool_judge::difference(const std::byte* found, const state& expected, const object& o,
+                                                    std::uint64_t from, std::optional<ranges>& resets) const {
+  const std::byte* const image = expected.image.data();
+  const std::uint64_t end = o.offset + o.bytes;
+  if (std::memcmp(found + from, image + from, end - from) == 0) return std::nullopt;
+  if (!resets) resets = resets_of(image, o);
+  for (std::uint64_t at = from; at < end; ++at) {
+    if (found[at] == image[at]) continue;
+    const auto after = std::upper_bound(resets->begin(), resets->end(), at,
+                                        [](std::uint64_t a, const auto& r) { return a < r.first; });
+    if (after == resets->begin() || at - std::prev(after)->first >= std::prev(after)->second) return at;
+    at = std::prev(after)->first + std::prev(after)->second - 1;
+  }
+  return std::nullopt;
+}
+
+pool_judge::ranges pool_judge::resets_of(const std::byte* image, const object& o) const {
+  ranges all;
+  if (o.store != 0) return all;
+  const std::uint64_t size = session_.image.size();
+  const auto sb = superblock_of(image, size);
+  const auto place = sb ? read_anchor_word(image, clamped(*sb), anchor_word::types) : result<std::uint64_t>{0};
+  if (!place || *place == 0 || *place % 8 != 0 || *place > size - sizeof(layout::type_map_header)) return all;
+  const auto& map = *reinterpret_cast<const layout::type_map_header*>(image + *place);
+  auto known = plans_.find(map.checksum);
+  if (known == plans_.end()) {
+    const auto types = nvm::object::type_map::read(image + *place, size - *place, *place);
+    known = plans_.emplace(map.checksum, types ? nvm::object::reset_plans{*types} : nvm::object::reset_plans{}).first;
+  }
+  layout::object_header h;
+  std::memcpy(&h, image + o.offset, sizeof h);
+  const auto a = layout::alignment_of(h, o.offset);
+  const nvm::object::reset_plan* const plan = known->second.find(h.type);
+  if (plan == nullptr || !a || !layout::object_header_holds(h, o.offset)) return all;
+  plan->each(layout::object_size(h) - a->padding(),
+             [&](std::uint64_t at, std::uint64_t bytes) { all.emplace_back(o.offset + a->gap + at, bytes); });
+  std::sort(all.begin(), all.end());
+  return all;
 }
 
 void pool_judge::weigh(const std::byte* found, const std::vector<object>& objects, std::uint64_t root,
@@ -185,9 +242,9 @@ void pool_judge::weigh(const std::byte* found, const std::vector<object>& object
   // Only objects of both states: the running transaction makes or frees the others.
   for (const object& o : objects) {
     if (std::find(expected.objects.begin(), expected.objects.end(), o) == expected.objects.end()) continue;
-    if (std::memcmp(found + o.offset, expected.image.data() + o.offset, o.bytes) == 0) continue;
-    for (std::uint64_t at = o.offset; at < o.offset + o.bytes; ++at) {
-      if (found[at] == expected.image[at]) continue;
+    std::optional<ranges> resets;
+    for (auto next = difference(found, expected, o, o.offset, resets); next;) {
+      const std::uint64_t at = *next;
       // The newest store to the byte that the trace calls wrong and whose value is there now; else the newest store.
       const event* newest = nullptr;
       for (std::size_t i = std::min<std::size_t>(w.event, events.size()); i-- > 0;) {
@@ -200,7 +257,9 @@ void pool_judge::weigh(const std::byte* found, const std::vector<object>& object
       }
       if (worst.e == nullptr && newest != nullptr) worst = {at, newest, store_fault::none};
       if (worst.fault != store_fault::none) return;
-      at |= 7;  // one look at each word is enough
+      // One look at each word is enough.
+      const std::uint64_t after = (at | 7) + 1;
+      next = after < o.offset + o.bytes ? difference(found, expected, o, after, resets) : std::nullopt;
     }
   }
 }
@@ -214,7 +273,9 @@ pool_judge::blame pool_judge::blame_for(const suspicion& worst, const std::byte*
   const auto holder =
       std::find_if(objects.begin(), objects.end(), [&](const object& o) { return worst.offset - o.offset < o.bytes; });
   b.details = "  the byte at pool offset " + hex(worst.offset);
-  if (holder != objects.end()) {
+  if (holder != objects.end() && holder->store != 0) {
+    b.details += " (in the page of store " + std::to_string(holder->store) + ")";
+  } else if (holder != objects.end()) {
     layout::object_header h;
     std::memcpy(&h, found + holder->offset, sizeof h);
     b.details += " (byte " + std::to_string(worst.offset - holder->offset - sizeof h) + " of an object of type " +

@@ -4,18 +4,22 @@
 // The states between transactions are those of the recorded run, at the points where a transaction has just ended.
 // With one thread, a crash leaves one of two of them: the state after the last transaction that returned, or the state
 // after the one that was running. A difference from both is reported with the store that made it. With several threads
-// any subset of the running transactions may be there, and contents are not compared.
+// any subset of the running transactions may be there, and contents are not compared.  Nor are fields that are zero
+// after each open (NVM_RESET): the program never sees what is there now.
 //
 // Recovery's stores are undone line by line: it writes back every line that it changes.
 #pragma once
 
 #include <cstdint>
 #include <map>
+#include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "crash_test/recording.hpp"
 #include "explore/explore.hpp"
+#include "object/face.hpp"
 #include "pool/pool.hpp"
 
 namespace nvm::crash_test {
@@ -49,6 +53,8 @@ class pool_judge {
   struct object {
     std::uint64_t offset;  // of its header
     std::uint64_t bytes;   // with it, as asked for
+    // Not 0: no object, but what transactions change of the page of this object store: root, rights, quota.
+    std::uint32_t store = 0;
     friend bool operator==(const object&, const object&) = default;
   };
   struct state {
@@ -63,9 +69,17 @@ class pool_judge {
   bool advance(state& s, std::uint64_t ended) const;
   [[nodiscard]] geometry clamped(const layout::superblock& sb) const noexcept;
   [[nodiscard]] status list(const std::byte* base, std::vector<object>& objects, std::uint64_t& root) const;
+  static void list_stores(const std::byte* base, const geometry& g, std::vector<object>& objects);
   // Offset of the first byte that differs; nothing: they are the same.
   [[nodiscard]] std::optional<std::uint64_t> difference(const std::byte* found, const std::vector<object>& objects,
                                                         std::uint64_t root, const state& expected) const;
+  using ranges = std::vector<std::pair<std::uint64_t, std::uint64_t>>;  // offsets, which ascend, and bytes
+  // The first byte of an object in which two images differ, from `from` on; nothing: they are the same.  `resets`: of
+  // resets_of() for this object, or nothing yet.
+  [[nodiscard]] std::optional<std::uint64_t> difference(const std::byte* found, const state& expected, const object& o,
+                                                        std::uint64_t from, std::optional<ranges>& resets) const;
+  // The fields of the object that are NVM_RESET, by the type map of the image.
+  [[nodiscard]] ranges resets_of(const std::byte* image, const object& o) const;
   // A store that a crash tore from its transaction, and the byte at `offset` that shows it.
   struct suspicion {
     std::uint64_t offset = 0;
@@ -85,6 +99,7 @@ class pool_judge {
   bool compares_;
   state before_, after_;
   std::vector<object> objects_;
+  mutable std::map<std::uint64_t, nvm::object::reset_plans> plans_;  // by the checksum of the type map
   std::map<std::string, blame> blames_;
 };
 

@@ -67,7 +67,7 @@ class engine {
   // Views into the pool.
   [[nodiscard]] virtual result<object::type_map> types() noexcept = 0;
   [[nodiscard]] virtual result<object_facts> find(std::uint64_t payload) noexcept = 0;
-  // The object whose payload holds the byte at offset `at`.
+  // The object whose payload, or header, holds the byte at offset `at`.
   [[nodiscard]] virtual result<object_facts> find_around(std::uint64_t at) noexcept = 0;
   // visit returns non-zero to stop; that value is the result.
   [[nodiscard]] virtual result<int> each(int (*visit)(void* argument, const object_facts& object),
@@ -78,9 +78,10 @@ class engine {
   [[nodiscard]] virtual status trim(const trim_wishes& wishes, trim_outcome& out) noexcept = 0;
   virtual void statistics(nvm_statistics& out) noexcept = 0;
   [[nodiscard]] virtual unsigned lanes() const noexcept = 0;
-  // The pool's lock-free structures, recovered; made anew by each call.  errc::engine where there can be none.
-  [[nodiscard]] virtual result<std::unique_ptr<structure_side>> open_structures(
-      const structure_settings& /*settings*/) noexcept {
+  // The pool's lock-free structures, or those of an attached store, recovered; made anew by each call.  errc::engine
+  // where there can be none.  Those of a store: not after it was detached.
+  [[nodiscard]] virtual result<std::unique_ptr<structure_side>> open_structures(const structure_settings& /*settings*/,
+                                                                                open_store* /*in*/) noexcept {
     return fail(errc::engine, "a pool that is opened like this has no lock-free structures");
   }
   // The same for its regions.
@@ -114,6 +115,18 @@ class engine {
   // durable, or ordered before later ones.
   [[nodiscard]] virtual status move_statics(const object::pointer_plans& plans, const object::static_mover& to,
                                             object::relocation_report& report) noexcept = 0;
+  // Whether pages of objects are built anew from the log while the program runs.
+  [[nodiscard]] virtual bool rebuilds_pages() const noexcept { return false; }
+  // Zeroes the fields of `plans` in all objects, also of stores (object/reset_pass.hpp), in read-only pools in this
+  // process's copy.  Called before any thread sees an object.  errc::engine: this engine builds pages of objects anew
+  // from its log, so that a field which no log has would change while the program runs.
+  [[nodiscard]] virtual status reset_fields(const object::reset_plans& plans,
+                                            object::reset_report& /*report*/) noexcept {
+    return fail(errc::engine,
+                "type %s has fields that are NVM_RESET, which need engine undo, redo or mnemosyne: this one builds "
+                "pages anew from its log",
+                plans.example().c_str());
+  }
   // If relocate() goes on in the background: adds what it has done since, and how many pages are left.
   virtual void add_relocated(object::relocation_report& /*report*/, std::uint64_t& /*pages_left*/) noexcept {}
   // pool_file::add_feature() through the engine's medium.

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <memory>
+#include <mutex>
 #include <utility>
 #include <vector>
 
@@ -192,8 +193,11 @@ class heap_engine final : public engine {
     stack_->statistics(out);
   }
   unsigned lanes() const noexcept override { return heap_.lanes().count(); }
-  result<std::unique_ptr<structure_side>> open_structures(const structure_settings& settings) noexcept override {
-    return stack_->open_structures(heap_.base(), heap_.places(), settings);
+  result<std::unique_ptr<structure_side>> open_structures(const structure_settings& settings,
+                                                          open_store* in) noexcept override {
+    if (in == nullptr) return stack_->open_structures(heap_.base(), heap_.places(), settings);
+    const auto pages = heap_.places().structures_in(*in);
+    return pages ? stack_->open_structures(heap_.base(), **pages, settings) : pages.error();
   }
   result<std::unique_ptr<region_side>> open_regions(region_wishes wishes) noexcept override {
     return stack_->open_regions(heap_.base(), heap_.places(), std::move(wishes));
@@ -501,6 +505,18 @@ class heap_engine final : public engine {
     return done ? m.durable(m.last_lsn()) : done;
   } catch (const std::bad_alloc&) {
     return fail(errc::no_memory, "%s: no volatile memory to put its static pointers right", file_.path());
+  }
+  status reset_fields(const object::reset_plans& plans, object::reset_report& report) noexcept override {
+    const unsigned parts = file_.size_pages() < relocated_pages_per_thread ? 1 : platform::processors();
+    std::mutex lock;
+    platform::run_parts(parts, [&](unsigned part) noexcept {
+      object::reset_report done;
+      object::reset_part(heap_.base(), file_.geometry(), plans, part, parts, done);
+      const std::lock_guard guard{lock};
+      report.objects += done.objects;
+      report.bytes += done.bytes;
+    });
+    return {};
   }
   // Pool of page_by_page: its objects are reached through another mapping.
   struct paged final : paged_pool {

@@ -1,8 +1,11 @@
 #include "engine/log.hpp"
 
 #include <algorithm>
+#include <bit>
+#include <cinttypes>
 
 #include "engine/direct_engines.hpp"
+#include "logheap/mapping/node_cache.hpp"
 #include "platform/platform.hpp"
 
 namespace nvm::engines {
@@ -16,6 +19,11 @@ logheap::heap_settings heap_settings_of(const geometry& g, const log_choice& how
   s.separate_logs = !how.one_log;
   s.group_update = how.mapping == NVM_MAPPING_LEAVES || how.mapping >= NVM_MAPPING_GROUP_UPDATE;
   s.cleaners = how.cleaners;
+  const auto choose = [](auto& size, auto wanted) { size = wanted != 0 ? wanted : size; };
+  choose(s.chunk_bytes, how.chunk_bytes);
+  choose(s.partition_bytes, how.partition_bytes);
+  choose(s.clean_below, how.clean_below);
+  choose(s.clean_from, how.clean_from);
   s.recovery_threads = std::max(1U, platform::processors());
   return s;
 }
@@ -25,6 +33,29 @@ logheap::heap_settings heap_settings_of(const pool_file& file, const log_choice&
   // Damage is refused; a read-only open shows the undamaged rest.
   s.refuse_damage = !file.read_only();
   return s;
+}
+
+status check_bounds(const log_choice& how) noexcept {
+  struct bounds {
+    const char* name;
+    std::uint64_t value, least, most;
+    bool power;
+  };
+  const bounds all[] = {
+      {"chunk_bytes", how.chunk_bytes, std::uint64_t{1} << layout::page_shift_max, logheap::layout::chunk_bytes_max,
+       true},
+      {"partition_bytes", how.partition_bytes, 1024, 65536, true},
+      {"cache_entries", how.cache_entries, logheap::node_cache::entries_min, std::uint64_t{1} << 22, true},
+      {"clean_below", how.clean_below, 1, 90, false},
+      {"clean_from", how.clean_from, 1, 100, false},
+  };
+  for (const bounds& b : all) {
+    if (b.value == 0) continue;
+    if (b.value >= b.least && b.value <= b.most && (!b.power || std::has_single_bit(b.value))) continue;
+    return fail(errc::invalid, "%s of nvm_log_options: found %" PRIu64 ", expected %s%" PRIu64 " to %" PRIu64, b.name,
+                b.value, b.power ? "a power of two, " : "", b.least, b.most);
+  }
+  return {};
 }
 
 result<std::unique_ptr<engine>> start_log(pool_file& file, isa::write_back with, bool measured,

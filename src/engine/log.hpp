@@ -21,7 +21,9 @@ namespace nvm::engines {
 
 // Settings for any mapping but leaves.
 [[nodiscard]] inline logheap::skip_list_settings skip_list_settings_of(const log_choice& how) noexcept {
-  return logheap::skip_list_settings::up_to(static_cast<logheap::mapping_step>(how.mapping - NVM_MAPPING_BASE));
+  auto s = logheap::skip_list_settings::up_to(static_cast<logheap::mapping_step>(how.mapping - NVM_MAPPING_BASE));
+  if (how.cache_entries != 0) s.cache_entries = how.cache_entries;
+  return s;
 }
 
 // The engine of an open pool that has it, on direct media.  May throw std::bad_alloc.

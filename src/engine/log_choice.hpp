@@ -17,7 +17,16 @@ struct log_choice {
   bool one_log = false;
   bool translated = false;           // reads ask the mapping; otherwise home pages are materialised
   std::uint64_t home_bytes_max = 0;  // of materialised pages; 0: no limit
+  // Sizes in bytes and thresholds in percent, as in struct nvm_log_options; 0: the heap's own.  A pool that has a heap
+  // keeps its chunks.
+  std::uint64_t chunk_bytes = 0;
+  std::uint64_t partition_bytes = 0;
+  std::uint64_t cache_entries = 0;
+  std::uint32_t clean_below = 0;
+  std::uint32_t clean_from = 0;
 };
+// errc::invalid: a size or threshold is outside its bounds.
+[[nodiscard]] status check_bounds(const log_choice& how) noexcept;
 
 // The engine of an open pool that has it, on an ordinary file: a fence is a sync, and statistics count everything.  May
 // throw std::bad_alloc.

@@ -103,6 +103,7 @@ class log_engine final : public engine, private logheap::transaction_host {
     return *f;
   }
   bool translates() const noexcept override { return !memory_->is_materialised(); }
+  bool rebuilds_pages() const noexcept override { return true; }
   void give_back(unsigned lane) noexcept override { faces_[lane].load(std::memory_order_relaxed)->leave_heap(); }
   unsigned open_transactions() const noexcept override {
     unsigned n = 0;
@@ -149,7 +150,8 @@ class log_engine final : public engine, private logheap::transaction_host {
   result<object_facts> find_around(std::uint64_t at) noexcept override {
     const std::lock_guard guard{own_lock_};
     auto facts = facts_of(*own_, heap_.slot_start(*own_, at) + header_bytes, memory_->is_materialised());
-    if (facts && at - facts->payload >= facts->bytes) return fail(errc::bad_pointer, "offset %lx is in no object", at);
+    if (facts && at >= facts->payload && at - facts->payload >= facts->bytes)
+      return fail(errc::bad_pointer, "offset %lx is in no object", at);
     return facts;
   }
   result<int> each(int (*visit)(void*, const object_facts&), void* argument) noexcept override try {

@@ -92,7 +92,7 @@ class direct_stack {
                                                           const structure_settings& settings) noexcept {
     return make_structure_side(medium_, base, pages, nullptr, settings);
   }
-  result<std::unique_ptr<region_side>> open_regions(std::byte* base, structure_pages& pages,
+  result<std::unique_ptr<region_side>> open_regions(std::byte* base, region_pages& pages,
                                                     region_wishes wishes) noexcept {
     return make_region_side(medium_, base, pages, std::move(wishes));
   }

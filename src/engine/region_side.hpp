@@ -12,6 +12,10 @@
 #include "media/concept.hpp"
 #include "region/face.hpp"
 
+namespace nvm {
+class region_pages;
+}
+
 namespace nvm::engines {
 
 // Changes of one or several regions that become durable together. Threads: the one that began it.
@@ -105,7 +109,7 @@ struct region_wishes {
 
 // For direct_media, any_direct and any_image (regions_*.cpp).
 template <media M>
-[[nodiscard]] result<std::unique_ptr<region_side>> make_region_side(M& medium, std::byte* base, structure_pages& pages,
+[[nodiscard]] result<std::unique_ptr<region_side>> make_region_side(M& medium, std::byte* base, region_pages& pages,
                                                                     region_wishes wishes = {}) noexcept;
 
 }  // namespace nvm::engines

@@ -17,7 +17,7 @@ namespace nvm::engines {
 template <media M>
 class regions final : public region_side {
  public:
-  regions(M& medium, std::byte* base, structure_pages& pages, std::uint64_t key, region_wishes wishes)
+  regions(M& medium, std::byte* base, region_pages& pages, std::uint64_t key, region_wishes wishes)
       : medium_{medium}, wishes_{std::move(wishes)}, domain_{medium, base, pages, settings(key)} {}
 
   status open() noexcept override {
@@ -297,7 +297,7 @@ result<int> regions<M>::one_set::each(unsigned who, int (*visit)(std::uint64_t, 
 }
 
 template <media M>
-result<std::unique_ptr<region_side>> make_region_side(M& medium, std::byte* base, structure_pages& pages,
+result<std::unique_ptr<region_side>> make_region_side(M& medium, std::byte* base, region_pages& pages,
                                                       region_wishes wishes) noexcept try {
   std::uint64_t key = 0;
   if (status s = platform::random_bytes(&key, sizeof key); !s) return s.error();

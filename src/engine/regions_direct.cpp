@@ -3,7 +3,7 @@
 
 namespace nvm::engines {
 
-template result<std::unique_ptr<region_side>> make_region_side(direct_media&, std::byte*, structure_pages&,
+template result<std::unique_ptr<region_side>> make_region_side(direct_media&, std::byte*, region_pages&,
                                                                region_wishes) noexcept;
 
 }  // namespace nvm::engines

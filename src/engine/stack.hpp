@@ -14,6 +14,7 @@
 #include "engine/structure_side.hpp"
 #include "media/media.hpp"
 #include "nvm/nvm.h"
+#include "space/structure_pages.hpp"
 
 namespace nvm::engines {
 
@@ -31,7 +32,7 @@ concept stack = requires(S& s, nvm_statistics& out) {
 
 // A stack that an engine is compiled over.
 template <class S>
-concept engine_stack = stack<S> && requires(S& s, std::byte* base, structure_pages& pages, region_wishes wishes,
+concept engine_stack = stack<S> && requires(S& s, std::byte* base, region_pages& pages, region_wishes wishes,
                                             const structure_settings& settings) {
   // The pool's lock-free structures on this medium (structures_*.cpp), and its regions (regions_*.cpp); errc::engine
   // where there can be none.
@@ -91,7 +92,7 @@ class any_stack {
                                                                                 const structure_settings&) noexcept {
     return fail(errc::engine, "a pool that is opened like this has no lock-free structures");
   }
-  [[nodiscard]] virtual result<std::unique_ptr<region_side>> open_regions(std::byte*, structure_pages&,
+  [[nodiscard]] virtual result<std::unique_ptr<region_side>> open_regions(std::byte*, region_pages&,
                                                                           region_wishes) noexcept {
     return fail(errc::engine, "a pool that is opened like this has no regions");
   }
@@ -126,7 +127,7 @@ class stack_as_any final : public any_stack<any_of<medium_of<Inner>>> {
       return any_stack<any_type>::open_structures(base, pages, settings);
     }
   }
-  [[nodiscard]] result<std::unique_ptr<region_side>> open_regions(std::byte* base, structure_pages& pages,
+  [[nodiscard]] result<std::unique_ptr<region_side>> open_regions(std::byte* base, region_pages& pages,
                                                                   region_wishes wishes) noexcept override {
     if constexpr (Structures == structures_here::yes) {
       return make_region_side(this->top(), base, pages, std::move(wishes));

@@ -18,8 +18,9 @@
 #include "base/base.hpp"
 
 namespace nvm {
-class open_store;  // an attached store (space/open_store.hpp)
-}
+class open_store;       // an attached store (space/open_store.hpp)
+class structure_pages;  // space/structure_pages.hpp
+}  // namespace nvm
 
 namespace nvm::tx {
 class open_transaction;
@@ -50,6 +51,7 @@ struct store_facts {
   std::uint64_t quota_bytes = 0;  // 0: none
   std::uint64_t root = 0;         // payload of an object; 0: none
   std::uint64_t key_values = 0;   // likewise, of the directory of its own key-value stores
+  std::uint64_t structures = 0;   // offset of the directory of its own lock-free structures; 0: none
   std::uint64_t created = 0;
 };
 
@@ -81,6 +83,7 @@ struct left_open {
     std::uint64_t number;  // engine::turns_of()
   };
   std::vector<turn> turns;
+  bool settled = false;  // what they, and all before them, have stored is written back
 };
 
 class store_side {
@@ -123,14 +126,18 @@ class store_side {
   // Work that a killed process has left half done is completed first (read-only: passed over). The handle is valid
   // until detach(). errc::busy: the store is attached already, or its creation has not committed, or it is being
   // dropped; corrupt: the message names the place; no_memory. No fence unless work was left half done, or the page's
-  // creation is so young that its lane has not settled.
+  // creation is so young that its lane has not settled. Other threads pass the store over until make_known().
   [[nodiscard]] virtual result<open_store*> attach(std::uint64_t page, bool read_only) noexcept = 0;
+  // Called once all of its pages are accessible: a trim of another thread may from now on give some to the pool, where
+  // nobody would make them accessible any more.
+  virtual void make_known(open_store& s) noexcept = 0;
   // errc::busy, and the store stays attached: an open transaction has allocated or freed an object in it. On success no
-  // log record can be replayed into its pages, and `left` names the transactions that have to end before the pages are
-  // protected: see gone().
+  // log record of a transaction that had ended before can be replayed into its pages, and `left` names those that have
+  // to end before the pages are protected: see gone().
   [[nodiscard]] virtual status detach(open_store& s, left_open& left) noexcept = 0;
   // Whether all of these transactions have ended and their stores are written back, so that the library will not access
-  // the pages any more. Cheap, and may be called repeatedly; removes ended transactions from `left`.
+  // the pages any more. Cheap, and may be called repeatedly; removes ended transactions from `left`. The call that
+  // finds none open writes back what all have stored, unless `left` says that it is done.
   [[nodiscard]] virtual bool gone(left_open& left) noexcept = 0;
   // The handle of a store that is attached; nullptr.
   [[nodiscard]] virtual open_store* attached(std::uint64_t page) noexcept = 0;
@@ -166,9 +173,12 @@ class store_side {
   // For layers whose own links must lead into no store.
   // Offset of the cluster, of a store that is attached or not, whose pages hold `offset`; 0: none does.
   [[nodiscard]] virtual std::uint64_t cluster_holding(std::uint64_t offset) noexcept = 0;
-  // How often pages of stores were made inaccessible, or are about to be; and the call before that.
-  [[nodiscard]] virtual const std::atomic<std::uint32_t>& closed_so_far() const noexcept = 0;
-  virtual void pages_are_closing() noexcept = 0;
+  // The pages, and which of them stores have or had.
+  [[nodiscard]] virtual structure_pages& pages() noexcept = 0;
+  // How often programs have lost rights to pages of stores; and the call that says so, after it and, where pages are
+  // made inaccessible, before it, too.
+  [[nodiscard]] virtual const std::atomic<std::uint64_t>& rights_lost_so_far() const noexcept = 0;
+  virtual void rights_are_lost() noexcept = 0;
   // Whether the page of a place is protected against every access, since the store that has it is not attached.
   [[nodiscard]] virtual bool is_closed(std::uint64_t offset) noexcept = 0;
 

@@ -8,6 +8,7 @@
 #include <mutex>
 #include <new>
 #include <span>
+#include <utility>
 #include <vector>
 
 #include "space/check.hpp"
@@ -87,12 +88,15 @@ class pool_stores final : public store_side {
     const auto fields = rights_of(rights);
     return set(t, page, fields);
   }
-  status set_quota(tx::open_transaction& t, std::uint64_t page, std::uint64_t quota_bytes) noexcept override {
+  status set_quota(tx::open_transaction& t, std::uint64_t page, std::uint64_t quota_bytes) noexcept override try {
     if (status s = check({}, quota_bytes, 0); !s) return s;
     access reads{keeper_};
-    const auto clusters = read(page, reads, false);
-    if (!clusters) return clusters.error();
     std::uint64_t has = 0;
+    const auto clusters = [&] {
+      const auto stays = hold(page);
+      return read(page, reads, false);
+    }();
+    if (!clusters) return clusters.error();
     for (const cluster& c : *clusters) has += c.pages;
     const unsigned shift = sizes().page_shift;
     if (quota_bytes != 0 && quota_bytes >> shift < has) {
@@ -101,8 +105,10 @@ class pool_stores final : public store_side {
     }
     const field f{offsetof(cluster_header, quota_pages), quota_bytes >> shift};
     return set(t, page, {&f, 1});
+  } catch (const std::bad_alloc&) {
+    return fail(errc::no_memory, "no volatile memory to read the clusters of a store");
   }
-  result<bool> drop_some(tx::open_transaction& t, std::uint64_t page, unsigned clusters_max) noexcept override {
+  result<bool> drop_some(tx::open_transaction& t, std::uint64_t page, unsigned clusters_max) noexcept override try {
     if (!nobody_is_left(page)) {
       return fail(errc::busy, "store at offset %lu: a transaction is open that was when it was detached", page);
     }
@@ -110,9 +116,9 @@ class pool_stores final : public store_side {
     // Twice: a cluster that was in work may have gone.
     auto clusters = read(page, reads, true);
     if (!clusters) return clusters.error();
-    const cluster work = open_work(*clusters, reads);
+    access work{keeper_};
+    open_work(*clusters, work);
     if (status s = on_.stores.make_whole(page); !s) return s.error();
-    note_work(work, reads);
     reads.leave_open();
     const geometry g = sizes();
     const std::size_t others = clusters->size() - 1;
@@ -127,60 +133,74 @@ class pool_stores final : public store_side {
       return true;
     }
     const std::uint64_t rest = freed == others ? 0 : g.page_offset((*clusters)[freed + 1].page);
-    // The remains of its key-value stores cannot be walked any more.
-    const std::array<tx::assigned_bytes, 2> words{assigned(page, {offsetof(cluster_header, head), rest}),
-                                                  assigned(page, {offsetof(cluster_header, key_values), 0})};
-    const std::size_t count = word(page, offsetof(cluster_header, key_values)) == 0 ? 1 : 2;
+    // The remains of its key-value stores and lock-free structures cannot be walked any more.
+    std::array<tx::assigned_bytes, 3> words{assigned(page, {offsetof(cluster_header, head), rest})};
+    std::size_t count = 1;
+    for (const std::size_t at : {offsetof(cluster_header, key_values), offsetof(cluster_header, structures)}) {
+      if (word(page, at) != 0) words[count++] = assigned(page, {at, 0});
+    }
     if (status s = t.assign_all(std::span{words}.first(count)); !s) return s.error();
     return false;
+  } catch (const std::bad_alloc&) {
+    return fail(errc::no_memory, "no volatile memory to read the clusters of a store");
   }
 
   // ---- at once ----
 
-  result<open_store*> attach(std::uint64_t page, bool read_only) noexcept override {
-    access reads{keeper_};
+  result<open_store*> attach(std::uint64_t page, bool read_only) noexcept override try {
+    access reads{keeper_}, work{keeper_};
     if (on_.stores.attached_at(page) != nullptr) return fail(errc::busy, "store at offset %lu is attached", page);
-    cluster work;
     if (keeper_ != nullptr) {
       const auto clusters = read(page, reads, !read_only);
       if (!clusters) return clusters.error();
-      if (!read_only) work = open_work(*clusters, reads);
+      if (!read_only) open_work(*clusters, work);
     }
     const auto s = on_.stores.attach(page, read_only);
     if (!s) return s.error();
-    note_work(work, reads);
     reads.leave_open();
     const std::lock_guard guard{lock_};
     left_.erase(page);
     return *s;
+  } catch (const std::bad_alloc&) {
+    return fail(errc::no_memory, "no volatile memory to read the clusters of a store");
   }
+  void make_known(open_store& s) noexcept override { on_.stores.make_known(s); }
   status detach(open_store& s, left_open& left) noexcept override try {
+    const unsigned lanes = on_.transactions.lanes();
+    left.settled = false;
     left.turns.clear();
-    left.turns.reserve(on_.transactions.lanes());
+    left.turns.reserve(lanes);
+    for (unsigned lane = 0; lane < lanes; ++lane) left.turns.push_back({lane, on_.transactions.turns_of(lane)});
     const std::uint64_t page = page_of(s);
     const std::lock_guard guard{lock_};
     left_open& kept = left_[page];
-    kept.turns.reserve(on_.transactions.lanes());
+    kept.turns.reserve(lanes);
     if (status done = on_.stores.detach(s); !done) {
       left_.erase(page);
       return done;
     }
-    for (unsigned lane = 0; lane < on_.transactions.lanes(); ++lane) {
-      const std::uint64_t turn = on_.transactions.turns_of(lane);
-      if ((turn & 1) != 0) left.turns.push_back({lane, turn});
+    // A transaction that is not open after this finds that the store is not attached.
+    rights_are_lost();
+    on_.transactions.order_turns();
+    // One that has ended meanwhile may have done so after everything was settled.
+    left.settled = true;
+    for (left_open::turn& t : left.turns) {
+      const std::uint64_t before = std::exchange(t.number, on_.transactions.turns_of(t.lane));
+      left.settled = left.settled && (t.number & 1) == 0 && t.number == before;
     }
+    std::erase_if(left.turns, [](const left_open::turn& t) { return (t.number & 1) == 0; });
     kept.turns.assign(left.turns.begin(), left.turns.end());
-    if (kept.turns.empty()) left_.erase(page);
+    if (left.settled) left_.erase(page);
     return {};
   } catch (const std::bad_alloc&) {
     return fail(errc::no_memory, "no volatile memory to detach a store");
   }
   bool gone(left_open& left) noexcept override {
-    if (left.turns.empty()) return true;
+    if (left.settled) return true;
     std::erase_if(left.turns, [&](const left_open::turn& t) { return on_.transactions.turns_of(t.lane) != t.number; });
     if (!left.turns.empty()) return false;
     on_.stores.settle_everything();
-    return true;
+    return left.settled = true;
   }
   open_store* attached(std::uint64_t page) noexcept override {
     open_store* s = on_.stores.attached_at(page);
@@ -207,8 +227,9 @@ class pool_stores final : public store_side {
     return 0;
   }
 
-  result<store_facts> facts(std::uint64_t page) noexcept override {
+  result<store_facts> facts(std::uint64_t page) noexcept override try {
     access reads{keeper_};
+    const auto stays = hold(page);
     const auto clusters = read(page, reads, false);
     if (!clusters) return clusters.error();
     const geometry g = sizes();
@@ -221,22 +242,23 @@ class pool_stores final : public store_side {
     f.quota_bytes = word(page, offsetof(cluster_header, quota_pages)) << g.page_shift;
     f.root = word(page, offsetof(cluster_header, root));
     f.key_values = word(page, offsetof(cluster_header, key_values));
+    f.structures = word(page, offsetof(cluster_header, structures));
     f.created = word(page, offsetof(cluster_header, created));
-    status s = each_room(*clusters, [&](std::uint64_t, std::uint64_t bytes, layout::object_layout) {
-      ++f.objects;
-      f.used_bytes += bytes;
-      return true;
-    });
-    if (!s) return s.error();
+    if (status s = count_objects(*clusters, stays.owns_lock(), f); !s) return s.error();
     return f;
+  } catch (const std::bad_alloc&) {
+    return fail(errc::no_memory, "no volatile memory to read the clusters of a store");
   }
-  status ranges(std::uint64_t page, const ranges_visitor& visit) noexcept override {
+  status ranges(std::uint64_t page, const ranges_visitor& visit) noexcept override try {
     access reads{keeper_};
+    const auto stays = hold(page);
     const auto clusters = read(page, reads, false);
     if (!clusters) return clusters.error();
     const geometry g = sizes();
     for (const cluster& c : *clusters) visit(g.page_offset(c.page), c.pages << g.page_shift);
     return {};
+  } catch (const std::bad_alloc&) {
+    return fail(errc::no_memory, "no volatile memory to read the clusters of a store");
   }
   status each_store(const stores_visitor& visit) noexcept override try {
     const geometry g = sizes();
@@ -259,8 +281,9 @@ class pool_stores final : public store_side {
   } catch (const std::bad_alloc&) {
     return fail(errc::no_memory, "no volatile memory to look for stores");
   }
-  status each_object(std::uint64_t page, const object_visitor& visit) noexcept override {
+  status each_object(std::uint64_t page, const object_visitor& visit) noexcept override try {
     access reads{keeper_};
+    const auto stays = hold(page);
     const auto clusters = read(page, reads, false);
     if (!clusters) return clusters.error();
     status damaged;
@@ -281,11 +304,16 @@ class pool_stores final : public store_side {
       return visit(f->payload, f->bytes, f->type);
     });
     return s ? damaged : s;
+  } catch (const std::bad_alloc&) {
+    return fail(errc::no_memory, "no volatile memory to read the clusters of a store");
   }
   bool trim(open_store& s) noexcept override { return on_.stores.trim(s); }
   std::uint64_t cluster_holding(std::uint64_t offset) noexcept override { return on_.stores.cluster_holding(offset); }
-  const std::atomic<std::uint32_t>& closed_so_far() const noexcept override { return on_.stores.closed_so_far(); }
-  void pages_are_closing() noexcept override { on_.stores.pages_are_closing(); }
+  structure_pages& pages() noexcept override { return on_.pages; }
+  const std::atomic<std::uint64_t>& rights_lost_so_far() const noexcept override {
+    return on_.stores.rights_lost_so_far();
+  }
+  void rights_are_lost() noexcept override { on_.stores.rights_are_lost(); }
   bool is_closed(std::uint64_t offset) noexcept override {
     return keeper_ != nullptr && keeper_->is_closed(offset) && cluster_holding(offset) != 0 &&
            holder(offset) == nullptr;
@@ -299,6 +327,7 @@ class pool_stores final : public store_side {
     std::uint64_t content;
   };
   static constexpr std::uint64_t mode_max = 0777;
+  static constexpr unsigned looks_max = 16;  // at the objects of an attached store, before it counts as damaged
 
   [[nodiscard]] geometry sizes() const noexcept {
     geometry g = on_.pages.sizes();
@@ -376,28 +405,47 @@ class pool_stores final : public store_side {
     const cluster_reading about = [&](std::uint64_t at, std::uint64_t bytes) { reads.open(at, bytes, writes); };
     return clusters_of(on_.base, sizes(), page, keeper_ == nullptr ? nullptr : &about);
   }
-  // A cluster that a process has left half done is in no list: its pages, which attach() and make_whole() look at and
-  // give back; none: there is none.
-  [[nodiscard]] cluster open_work(const std::vector<cluster>& clusters, access& reads) noexcept try {
+  // A cluster that a process has left half done is in no list.  attach() and make_whole() look at its header and give
+  // its pages back: these are accessible from before that on, for whoever gets them.  `work` lives as long as the look:
+  // the header may be another store's.
+  void open_work(const std::vector<cluster>& clusters, access& work) noexcept try {
     const geometry g = sizes();
-    const std::uint64_t at = word(g.page_offset(clusters.front().page), offsetof(cluster_header, in_work));
-    if (keeper_ == nullptr || at == 0 || !g.in_data(at, g.page_bytes())) return {};
+    const cluster& first = clusters.front();
+    const std::uint64_t at = word(g.page_offset(first.page), offsetof(cluster_header, in_work));
+    if (keeper_ == nullptr || at == 0 || !g.in_data(at, g.page_bytes())) return;
     const std::uint64_t page = g.page_of(at);
     layout::page_entry e;
     if (entry_fault(load_word(on_.base, g.entry_offset(page)), page, g, g.size_pages, e) != nullptr ||
         e.kind != layout::page_kind::cluster ||
         std::any_of(clusters.begin(), clusters.end(), [&](const cluster& c) { return c.page == page; })) {
-      return {};
+      return;
     }
-    reads.open(g.page_offset(page), std::uint64_t{e.length_pages} << g.page_shift, true);
-    return {.page = page, .pages = e.length_pages};
+    // The place may have been taken out since, and be another store's.
+    const auto c = one(g.page_offset(page), work);
+    if (c && c->number == first.number && !c->first) work.freed(g.page_offset(page), c->pages << g.page_shift);
   } catch (const std::bad_alloc&) {
-    return {};
+    return;
   }
-  // After that the pages are free or in other use already, and accessible either way.
-  void note_work(const cluster& work, access& reads) noexcept {
-    const geometry g = sizes();
-    if (work.pages != 0) reads.freed(g.page_offset(work.page), work.pages << g.page_shift);
+  // While the result lives no other thread changes which clusters an attached store has, or how long they are.  For one
+  // that is not attached it holds nothing: no other thread changes that.
+  [[nodiscard]] std::unique_lock<std::mutex> hold(std::uint64_t page) noexcept {
+    open_store* const s = attached(page);
+    return s == nullptr ? std::unique_lock<std::mutex>{} : std::unique_lock{s->growing};
+  }
+  // `changing`: other threads may allocate and free there meanwhile.  What looks damaged then may be an extent that has
+  // become free, and is looked at again.
+  [[nodiscard]] status count_objects(const std::vector<cluster>& clusters, bool changing, store_facts& f) noexcept {
+    status s;
+    for (unsigned left = changing ? looks_max : 1; left != 0; --left) {
+      f.objects = f.used_bytes = 0;
+      s = each_room(clusters, [&](std::uint64_t, std::uint64_t bytes, layout::object_layout) {
+        ++f.objects;
+        f.used_bytes += bytes;
+        return true;
+      });
+      if (s) break;
+    }
+    return s;
   }
   // Calls visit(offset, bytes, layout) for each object, until it says false.  errc::corrupt names the first damage.
   template <class Visit>

@@ -16,7 +16,7 @@ struct stores_ground {
   std::byte* base;
   structure_pages& pages;  // how large the pool is now
   store_pages& stores;
-  const engine& transactions;  // whose turns are watched
+  engine& transactions;  // whose turns are watched
 };
 // May throw std::bad_alloc.
 [[nodiscard]] std::unique_ptr<store_side> make_store_side(const stores_ground& ground);

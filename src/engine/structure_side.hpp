@@ -144,8 +144,9 @@ class structure_side {
   virtual void settle() noexcept = 0;
   // Of what the thread has done and seen.
   [[nodiscard]] virtual lsn_t position(unsigned who) noexcept = 0;
-  // No thread is at work: leaves nothing to recover.
-  virtual void come_to_rest() noexcept = 0;
+  // No thread is at work: leaves nothing to recover.  `closing`: nothing changes after this before the next open, so
+  // that the numbers of entries are left, too.
+  virtual void come_to_rest(bool closing) noexcept = 0;
 
   // No thread is at work. Unlinks every deleted node that is still linked, also those of earlier processes.
   // errc::no_memory.

@@ -184,10 +184,10 @@ class structures final : public structure_side {
     if (domain_->links.defers()) domain_->links.settle_all();
   }
   lsn_t position(unsigned who) noexcept override { return domain_->thread_at(who).client.lsn; }
-  void come_to_rest() noexcept override {
+  void come_to_rest(bool closing) noexcept override {
     domain_->each_thread([&](auto& t) { end_all(t.number()); });
     domain_->come_to_rest();
-    if (domain_->any_inside()) return;
+    if (!closing || domain_->any_inside()) return;
     (void)names_.each([&](const found& f, std::string_view) {
       if (open_[f.index] != nullptr) names_.set_tally(f, open_[f.index]->count());
     });

@@ -16,7 +16,7 @@
 #include "base/plant.hpp"
 #include "kv/kv_layout.hpp"
 #include "nvm/stm.h"
-#include "space/face.hpp"
+#include "store/own_links.hpp"
 
 namespace nvm::keyed {
 
@@ -64,12 +64,12 @@ struct pool_bytes {
   std::uint64_t (*objects_max)(NVM_POOL*) = nullptr;
   NVM_POOL* pool = nullptr;
   std::unique_ptr<home_of_stores> home{};  // null: its stores are the pool's own
-  links_into_stores outside{};             // where there is none
+  stores::own_links links{};               // where there is none
 
   [[nodiscard]] bool holds(std::uint64_t place, std::uint64_t bytes) noexcept {
     if (!pool_holds(place, bytes)) return false;
     if (home == nullptr) [[likely]]
-      return !outside.any_has(place, bytes);
+      return !links.lead_into_store(place, bytes);
     return bytes == 0 || home->holds(place, bytes);
   }
 

@@ -22,8 +22,9 @@ status on_stores_in(nvm_store* store, const char* name, Call&& call) noexcept tr
   if (status s = not_in_announced(); !s) return s;
   const auto all = api::object_stores::of(store->pool);
   if (!all) return all.error();
-  const auto contents =
-      (*all)->contents_of(*store, [&](engines::store_side& side) { return std::make_shared<stores>(*store, side); });
+  const auto contents = (*all)->contents(*store, api::contents_of::key_values, [&](engines::store_side& side) {
+    return std::make_shared<stores>(*store, side);
+  });
   if (!contents) return contents.error();
   // Held until then: after a detach and some hundred others the registry may be freed.
   return call(static_cast<stores&>(**contents));

@@ -162,16 +162,27 @@ void give_pages_back(stores& all) noexcept {
   (void)all.pool->engine->trim(wishes, out);  // what stays is room all the same
 }
 
-// A set of regions cannot go while a transaction of regions is open somewhere: a later call drops it.
-status left_for_later(stores& all, const status& s) noexcept {
-  if (s.error() != errc::busy) return s;
-  all.drops_left = true;
-  return {};
+// Whether a later call may go on with a drop that has failed: unless the medium has. A set of regions cannot go while a
+// transaction of regions is open somewhere; the rest of a damaged store is lost room, and the other stores can be used.
+bool may_go_on(const status& failed) noexcept { return failed.error() != errc::in_doubt && failed.error() != errc::io; }
+
+// Finishes the drop of a store whose name is gone for good: what of it fails is left for a later call, and is no
+// failure of this one. True: all of it has gone.
+bool finish_or_leave(stores& all, std::uint64_t place, const drop_progress& tell = {}) noexcept {
+  status done;
+  try {
+    done = finish_drop(all, place, tell);
+  } catch (const std::bad_alloc&) {
+    done = errc::no_memory;
+  }
+  if (!done && may_go_on(done)) all.drops_left = true;
+  return done.has_value();
 }
 
 // Finishes all drops, but for stores that cannot go yet.
 status finish_drops(stores& all) {
-  all.drops_left = false;
+  all.drops_left = true;  // until all have gone, whatever ends this
+  bool some_stay = false;
   std::string passed;  // the name of the last one
   for (;;) {
     std::uint64_t place = 0;
@@ -199,15 +210,12 @@ status finish_drops(stores& all) {
       bool ended = false;
       return keyed::fetch(op, from, first, ended);
     });
+    if (s && place == 0) all.drops_left = some_stay;
     if (!s || place == 0) return s;
     const status done = finish_drop(all, place);
-    // The rest of a damaged store is lost room; the other stores can be used.
-    if (done.error() == errc::corrupt) {
-      all.drops_left = true;
-    } else if (status left = left_for_later(all, done); !left) {
-      return left;
-    }
     if (!done) {
+      if (!may_go_on(done)) return done;
+      some_stay = true;
       std::string next = dropped_name(place);
       // Names come in their order, unless they are damaged.
       if (next <= passed) return keyed::access::damaged("directory of stores", place);
@@ -281,7 +289,7 @@ status finish_regions(stores& all, const char* name, std::uint64_t place, std::u
   const errc why = s.error();
   const std::string said = last_message();
   // What cannot be taken back now is taken back by a later call.
-  if (!finish_drop(all, place)) all.drops_left = true;
+  (void)finish_or_leave(all, place);
   return fail(why, "%s", said.c_str());
 }
 
@@ -375,13 +383,20 @@ status not_open(const stores& all, const char* name) {
   if (known == all.open.end() || known->second->store.handles.load(std::memory_order_relaxed) == 0) return {};
   return fail(errc::busy, "%s: key-value store \"%s\" is open", all.pool->file->path(), name);
 }
+// Makes forget() able to keep two stores more. May throw std::bad_alloc: before a change.
+void expect_to_forget(stores& all) {
+  if (all.gone.capacity() - all.gone.size() < 2) all.gone.reserve(2 * all.gone.size() + 16);
+}
 // Forgets the store of that name: from now on the name belongs to another store, or to none.
-void forget(stores& all, const char* name) {
+void forget(stores& all, const char* name) noexcept {
   const auto known = all.open.find(name);
   if (known == all.open.end()) return;
   all.gone.push_back(std::move(known->second));
   all.open.erase(known);
-  if (all.gone.size() > stores::gone_max) all.gone.pop_front();
+  if (all.gone.size() <= stores::whole_max) return;
+  nvm_kv& old = *all.gone[all.gone.size() - stores::whole_max - 1];
+  old.regions.reset();
+  old.store.segments.clear();
 }
 errc none_of_name(const stores& all, const char* name) {
   return fail(errc::not_found, "%s: there is no key-value store \"%s\"", all.pool->file->path(), name);
@@ -390,8 +405,9 @@ errc none_of_name(const stores& all, const char* name) {
 }  // namespace
 
 // dropped: whether all of it has gone.
-status drop_named_store(stores& all, const char* name, const drop_progress& tell, status& dropped) {
+status drop_named_store(stores& all, const char* name, const drop_progress& tell, bool& dropped) {
   const std::lock_guard guard{all.lock};
+  expect_to_forget(all);
   if (status s = not_open(all, name); !s) return s;
   if (status s = open_directory(all, false); !s) return s;
   if (all.directory == nullptr) return none_of_name(all, name);
@@ -405,12 +421,12 @@ status drop_named_store(stores& all, const char* name, const drop_progress& tell
   });
   if (!s) return s;
   forget(all, name);
-  dropped = finish_drop(all, place, tell);
-  return left_for_later(all, dropped);
+  dropped = finish_or_leave(all, place, tell);
+  return {};
 }
 // A trim waits for barrier transactions, which may wait for the registry.
 status drop_store(stores& all, const char* name, const drop_progress& tell) {
-  status dropped = errc::not_found;
+  bool dropped = false;
   const status s = drop_named_store(all, name, tell, dropped);
   if (dropped) give_pages_back(all);
   return s;
@@ -418,6 +434,7 @@ status drop_store(stores& all, const char* name, const drop_progress& tell) {
 
 status rename_store(stores& all, const char* name, const char* new_name) {
   const std::lock_guard guard{all.lock};
+  expect_to_forget(all);
   if (status s = not_open(all, name); !s) return s;
   if (status s = not_open(all, new_name); !s) return s;
   if (status s = open_directory(all, false); !s) return s;
@@ -439,7 +456,8 @@ status rename_store(stores& all, const char* name, const char* new_name) {
   if (!s) return s;
   forget(all, name);
   forget(all, new_name);
-  return replaced != 0 ? left_for_later(all, finish_drop(all, replaced)) : s;
+  if (replaced != 0) (void)finish_or_leave(all, replaced);
+  return {};
 }
 
 // ---- an object store's own ----

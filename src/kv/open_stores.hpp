@@ -2,7 +2,6 @@
 // transaction.
 #pragma once
 
-#include <deque>
 #include <map>
 #include <memory>
 #include <mutex>
@@ -52,14 +51,7 @@ struct stores final : api::store_contents {
     bytes.bytes_max.store(g.size_bytes(), std::memory_order_relaxed);
     bytes.bytes_max_now = [](NVM_POOL* of) { return of->file->geometry().size_bytes(); };
     bytes.pool = p;
-    // An engine without stores has no such links.
-    if (const auto side = p->engine->stores(); side) {
-      bytes.outside.begin((*side)->closed_so_far(),
-                          [](void* about, std::uint64_t offset) noexcept {
-                            return static_cast<engines::store_side*>(about)->cluster_holding(offset) != 0;
-                          },
-                          *side, g.page_shift);
-    }
+    bytes.links = p->own_links;
   }
   // In an object store, attached until shut().
   stores(nvm_store& in, engines::store_side& side);
@@ -75,12 +67,13 @@ struct stores final : api::store_contents {
   bool is_shut = false;       // under `lock`: it is being detached, or is not attached any more
   keyed::pool_bytes bytes;
   std::mutex lock;
-  // Stores by name.  A closed store stays here, so that a call with its handle is refused, until it is dropped or
-  // renamed; then it moves to `gone`, which keeps the newest few.
+  // Stores by name.  A closed store stays here, so that a call with its handle, or with a cursor over it, is refused,
+  // until it is dropped or renamed; then it moves to `gone`, for as long as the pool's handle is kept. Of all but the
+  // newest few only what such a call reads is left.
   std::map<std::string, std::unique_ptr<nvm_kv>, std::less<>> open;
-  std::deque<std::unique_ptr<nvm_kv>> gone;
-  static constexpr std::size_t gone_max = 64;
-  bool drops_left = false;            // stores that are being dropped could not go yet
+  std::vector<std::unique_ptr<nvm_kv>> gone;
+  static constexpr std::size_t whole_max = 64;
+  bool drops_left = false;            // stores that are being dropped could not go yet, or not as a whole
   std::unique_ptr<nvm_kv> directory;  // null: not looked for, or there is none yet
 };
 

@@ -18,12 +18,14 @@ using layout::kv_index;
 class segment_cache {
  public:
   segment_cache() noexcept = default;
-  ~segment_cache() {
-    for (auto& list : lists_) delete[] list.load(std::memory_order_relaxed);
-  }
+  ~segment_cache() { clear(); }
   segment_cache(const segment_cache&) = delete;
   segment_cache& operator=(const segment_cache&) = delete;
 
+  // While no other thread is in a call.
+  void clear() noexcept {
+    for (auto& list : lists_) delete[] list.exchange(nullptr, std::memory_order_relaxed);
+  }
   // 0: not known.
   [[nodiscard]] std::uint64_t find(std::uint64_t number) const noexcept {
     const unsigned k = list_of(number);

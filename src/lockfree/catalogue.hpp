@@ -1,6 +1,6 @@
-// The lock-free structures of a pool by name, and what a crash has left of them.
+// The lock-free structures of a pool, or of an object store, by name, and what a crash has left of them.
 //
-/// First structure:  S directory; F it; | lockfree/E13  S both anchor words; F them; | lockfree/E14
+/// First structure:  S directory; F it; | lockfree/E13  S the words that name it; F them; | lockfree/E14
 /// Create:  pages with the structure's number; S root; F it; S entry, but for its state; F it;
 ///                                      | lockfree/E15  S state; F it; | lockfree/E16  it exists
 /// Drop:    S state leaving; F it;      | lockfree/E17  its pages go; | space/E5  S state 0; F it
@@ -64,11 +64,16 @@ class catalogue {
 
   // Reads the directory, if there is one.  errc::corrupt, version.
   [[nodiscard]] status open() noexcept {
-    const geometry& g = pages_.sizes();
-    for (unsigned copy = 0; copy < 2; ++copy) {
-      const std::uint64_t at = anchor_word_at(g, copy, anchor_word::lockfree);
+    const structure_pages::directory_words named = pages_.lockfree_directory();
+    const auto holds = [&](std::uint64_t at) { return word_holds(load_word(base_, at), word_seed(at)); };
+    if (std::none_of(named.begin(), named.end(), holds)) {
+      return fail(errc::corrupt,
+                  "directory of lock-free structures: the word that names it, at offset %lu, fails its check: %016lx",
+                  *named.begin(), load_word(base_, *named.begin()));
+    }
+    for (const std::uint64_t at : named) {
       const std::uint64_t word = load_word(base_, at);
-      if (!word_holds(word, word_seed(at)) || word == 0) continue;
+      if (!holds(at) || word == 0) continue;
       const std::uint64_t place = word & checked_mask;
       const auto run = pages_.owned_at(place);
       if (!run || run->offset != place || run->owner != layout::directory_owner ||
@@ -81,8 +86,7 @@ class catalogue {
     if (offset_ == 0) return {};
     if (status s = check_directory(); !s) return s;
     // A crash may have come between the two.
-    for (unsigned copy = 0; copy < 2; ++copy) {
-      const std::uint64_t at = anchor_word_at(g, copy, anchor_word::lockfree);
+    for (const std::uint64_t at : named) {
       if ((load_word(base_, at) & checked_mask) != offset_) {
         name_directory(offset_);
         break;
@@ -197,24 +201,31 @@ class catalogue {
 
   // ---- recovery: no thread uses the structures ----
 
-  // errc::corrupt: a structure has pages and an entry that says that there is none.
+  // errc::corrupt: a structure has pages and an entry that says that there is none; or there is no directory.
   [[nodiscard]] status check_states() const noexcept {
     struct closure {
       const catalogue& in;
       std::array<unsigned, layout::structures_max> runs{};
       unsigned missed = layout::structures_max;
     } k{*this};
-    if (!exists()) return {};
     pages_.each_owned(0, pages_.size_pages(), &k, [](void* raw, const owned_pages& p) {
       auto& of = *static_cast<closure*>(raw);
       const unsigned i = p.owner - layout::first_owner;
       if (p.owner < layout::first_owner || i >= layout::structures_max) return true;
+      if (!of.in.exists()) {
+        of.missed = i;
+        return false;
+      }
       const bool is_run = p.kind == nvm::layout::page_kind::run;
       const bool is_used = !is_run || ++of.runs[i] > runs_when_made;
       if (is_used && load_word(of.in.base_, of.in.entry_offset(i)) == 0) of.missed = i;
       return of.missed == layout::structures_max;
     });
     if (k.missed == layout::structures_max) return {};
+    if (!exists()) {
+      return fail(errc::corrupt, "directory of lock-free structures: found none, named at offset %lu, and pages of %u",
+                  *pages_.lockfree_directory().begin(), k.missed + layout::first_owner);
+    }
     return fail(errc::corrupt,
                 "entry %u of lock-free structures, at offset %lu: its state is zero, and there are pages of it",
                 k.missed, entry_offset(k.missed));
@@ -292,14 +303,12 @@ class catalogue {
   void write_back_names() noexcept {
     if (!looks_at_caches()) return;
     // Zero words, too: pages that were given back get another use.
-    medium_.flush(base_ + pages_.sizes().entry_offset(0), pages_.size_pages() * 8);
+    pages_.write_back_entries();
     if (exists()) write_back_directory();
     medium_.fence(edge{"lockfree/E27"});
   }
   void write_back_directory() noexcept {
-    for (unsigned copy = 0; copy < 2; ++copy) {
-      medium_.flush(base_ + anchor_word_at(pages_.sizes(), copy, anchor_word::lockfree), 8);
-    }
+    for (const std::uint64_t at : pages_.lockfree_directory()) medium_.flush(base_ + at, 8);
     medium_.flush(&directory(), sizeof(layout::directory));
     for (unsigned i = 0; i < layout::structures_max; ++i) {
       const auto f = at(i);
@@ -313,9 +322,7 @@ class catalogue {
     return load_word(base_, entry_offset(i)) == sealed(layout::leaving(owner), entry_offset(i));
   }
   void name_directory(std::uint64_t offset) noexcept {
-    for (unsigned copy = 0; copy < 2; ++copy) {
-      store_word(anchor_word_at(pages_.sizes(), copy, anchor_word::lockfree), offset);
-    }
+    for (const std::uint64_t at : pages_.lockfree_directory()) store_word(at, offset);
     medium_.fence(edge{"lockfree/E14"});
   }
   [[nodiscard]] layout::directory& directory() const noexcept {

@@ -262,7 +262,7 @@ class node_memory {
     const std::uint64_t page_bytes = in_.pages().sizes().page_bytes();
     const std::uint64_t first = round_down(offset - data_offset_, page_bytes) + data_offset_;
     for (std::uint64_t at = first; at < offset + bytes; at += page_bytes) {
-      if (in_.pages().in_store(at)) return true;
+      if (in_.pages().is_foreign(at)) return true;
     }
     return false;
   }

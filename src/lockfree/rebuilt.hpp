@@ -146,7 +146,7 @@ class rebuilt final : public structure {
     const std::uint64_t end = round_down(pages.size_pages(), nvm::layout::coarse_extent_pages);
     for (std::uint64_t page = 0; page < end; page += nvm::layout::coarse_extent_pages) {
       const std::uint64_t extent = pages.sizes().page_offset(page);
-      if (pages.owned_at(extent)) continue;
+      if (pages.is_foreign(extent) || pages.owned_at(extent)) continue;
       bool any = false;
       memory_.heap().each_place_in(
           extent, [&](std::uint64_t offset, std::uint64_t bytes) { any = any || live_in(offset, bytes) != 0; });

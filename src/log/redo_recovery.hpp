@@ -206,12 +206,19 @@ class redo_reader {
     // A torn record has an unknown version, at most the bound.
     if (at_rest() && report_.used == report_.truncated) return;
     for (const found& f : found_) {
+      // Asked again: a hostile record may have stored over the contents of a later one, which lie in data.
       (void)each_redo_range(f.contents, [&](std::uint64_t offset, std::uint64_t bytes, const std::byte* data) {
+        if (!valid_.range(offset, bytes)) return false;
         std::memcpy(base + offset, data, bytes);
         m.flush(base + offset, bytes);
         return true;
       });
       (void)each_intent(f.contents.intents, f.contents.intent_words, [&](const intent& i) {
+        bool inside = true;
+        each_store(i, [&](std::uint64_t offset, std::uint64_t bytes) {
+          inside = inside && range_inside(offset, bytes, geometry_.size_bytes());
+        });
+        if (!inside) return false;
         apply(base, i);
         each_store(i, [&](std::uint64_t offset, std::uint64_t bytes) { m.flush(base + offset, bytes); });
         return true;

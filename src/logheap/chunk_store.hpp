@@ -8,6 +8,7 @@
 ///               one
 ///   Into a log: S header.use, owner; F; no fence: the first block's commit fences (logheap/E1)
 ///   Recycled:   S root.through, and copies of live bytes; F;    | logheap/E2  before the chunk loses anything
+///               S header.end of all chunks with copies; F;      | logheap/E9  an original goes after that
 ///               S header.use = free; F;                         | logheap/E3  no recovery reads it any more, before it
 ///                   is filled again and before a tombstone is let go that hides what was in it
 // A crash between the page run and E6 leaves runs that are in no list; open() gives them back.
@@ -81,6 +82,14 @@ struct chunk {
   bool listed = false;                   // recovery: the list leads here
   chunk* added_before = nullptr;
 
+  // About how many bytes a copy of the live ones would take.
+  [[nodiscard]] std::uint64_t bytes_of_copy() const noexcept {
+    // acquire: pairs with the release of the thread that counted bytes off.
+    const std::uint64_t alive = live.load(std::memory_order_acquire);
+    const std::uint64_t most = std::max<std::uint64_t>(1, filled.load(std::memory_order_relaxed));
+    const std::uint64_t bytes = used.load(std::memory_order_relaxed);
+    return std::min(bytes, bytes * alive / most);
+  }
   void reset_counts() noexcept {
     live.store(0, std::memory_order_relaxed);
     filled.store(0, std::memory_order_relaxed);
@@ -194,6 +203,18 @@ class chunk_store {
 
   [[nodiscard]] std::uint32_t count() const noexcept { return count_.load(std::memory_order_acquire); }
   [[nodiscard]] chunk& at(std::uint32_t number) const noexcept { return *chunk_pointer(number); }
+  // About how many dead bytes lie in the ends of logs, where no cleaner takes them.
+  [[nodiscard]] std::uint64_t dead_in_ends() const noexcept {
+    std::uint64_t dead = 0;
+    for (std::uint32_t i = 0, n = count(); i < n; ++i) {
+      const chunk& c = at(i);
+      // relaxed: an estimate.
+      if (c.state.load(std::memory_order_relaxed) != chunk_state::filling) continue;
+      const std::uint64_t copied = c.bytes_of_copy();
+      dead += std::max<std::uint64_t>(copied, c.used.load(std::memory_order_relaxed)) - copied;
+    }
+    return dead;
+  }
   // The chunk that holds a log address; none: no chunk does.
   [[nodiscard]] std::uint32_t number_of(log_t address) const noexcept {
     const geometry& g = pages_.sizes();

@@ -5,15 +5,17 @@
 ///   1. S copies of the blocks with live parts, of the same version, in a cleaner's logs; F;
 ///      S root.through = T; F;                              | logheap/E2  both, before a victim loses anything: a copy
 ///                        has no peers, and the peers that stay where they were lead to nothing
-///   2. pieces that have not changed meanwhile move to the copy: mapping and slots' words, piece by piece (the paper's
-///      quasi-transaction)
-///   3. S victims' use = free; S ends of the cleaner's logs; F;  | logheap/E3  no recovery reads them any more, before
+///   2. S ends of all chunks with copies; F;                | logheap/E9  an original is there until the end says of
+///                        its copy that it was durable: what damages a copy later passes for no torn one
+///      Pieces that have not changed meanwhile move to the copy: mapping and slots' words, piece by piece (the paper's
+///      quasi-transaction).  Where some cannot, the victim stays, and is another pass's at once.
+///   3. S victims' use = free; F;                           | logheap/E3  no recovery reads them any more, before
 ///                        they are filled again, and before a tombstone goes that hid their entries
 ///   4. entries of the victims no longer count; tombstones with nothing left to hide no longer live; home addresses
 ///      that no entry is about may go to objects of any size; the victims may be used when no thread is inside that may
 ///      have found an address in them
 // Fast: a victim in which nothing lives goes through 0, 3 and 4 alone (its versions are not above `through` either:
-// step 1 without copies).
+// step 1 without copies).  A pass of such victims has no step 2.
 //
 // Never at the end of a log: a chunk is sealed by its thread when the commit that left it is durable.
 //
@@ -21,7 +23,8 @@
 // victim from which something could not be moved, for want of memory, leaves them twice as well; it stays as it was.
 //
 // Cost.  A victim's bytes are read once; words of mapping and slots about its entries are fetched some entries ahead.
-// A piece whose bounds stay takes no memory of the mapping.  Two fences and one barrier in all threads a pass.
+// A piece whose bounds stay takes no memory of the mapping.  Three fences and one barrier in all threads a pass, two
+// where nothing is copied.
 #pragma once
 
 #include "logheap/heap.hpp"
@@ -75,10 +78,8 @@ class cleaner {
     fast_ = gained_ = 0;
     // Seals chunks that earlier passes have filled, not those of this pass: another cleaner would find that nothing
     // leads to them yet.
-    const bool sealed = thread_.log_.seal_full();
-    const std::size_t n = recycle(victims_max, whole, through);
-    if (n == 0 && sealed) h.settle();
-    return n;
+    thread_.log_.seal_full();
+    return recycle(victims_max, whole, through);
   }
   std::size_t recycle(unsigned victims_max, bool whole, std::uint64_t through) noexcept {
     heap_type& h = heap_;
@@ -103,8 +104,12 @@ class cleaner {
     thread_.log_.flush_written();
     if (!planted(plant::recycled_without_through)) h.chunks_.raise_through(through);
     h.medium_.fence(edge{"logheap/E2"});
+    if (!copies_.empty()) {
+      thread_.log_.mark_ends();
+      // Before move(): another cleaner may take a victim that stays, and free it.
+      h.medium_.fence(edge{"logheap/E9"});
+    }
     move();
-    thread_.log_.mark_ends();
     if (done_.empty()) return 0;
     for (const victim& v : done_) h.chunks_.retire(h.chunks_.at(v.number));
     h.medium_.fence(edge{"logheap/E3"});
@@ -113,13 +118,6 @@ class cleaner {
     return done_.size();
   }
 
-  // About how many bytes a copy of the chunk's live bytes would take.
-  [[nodiscard]] std::uint64_t estimate(const chunk& c) const noexcept {
-    const std::uint64_t live = c.live.load(std::memory_order_acquire);
-    const std::uint64_t filled = std::max<std::uint64_t>(1, c.filled.load(std::memory_order_relaxed));
-    return std::min<std::uint64_t>(c.used.load(std::memory_order_relaxed),
-                                   c.used.load(std::memory_order_relaxed) * live / filled);
-  }
   // Sets victims_, those with the largest gain first.
   void choose(unsigned victims_max, bool whole, std::uint64_t through) {
     heap_type& h = heap_;
@@ -143,7 +141,7 @@ class cleaner {
       if (c.state.load(std::memory_order_acquire) != chunk_state::sealed ||
           c.newest.load(std::memory_order_relaxed) > through)
         continue;
-      const std::uint64_t size = estimate(c);
+      const std::uint64_t size = c.bytes_of_copy();
       if (size <= limit) candidates_.push_back({size, number});
     }
     // Some more than are wanted: others may take some of them.
@@ -204,7 +202,7 @@ class cleaner {
     if (!is_fast && !copy(c, v)) return false;
     v.copies_end = copies_.size();
     fast_ += is_fast ? 1 : 0;
-    gained_ += heap_.chunks_.chunk_bytes() - std::min(heap_.chunks_.chunk_bytes(), estimate(c));
+    gained_ += heap_.chunks_.chunk_bytes() - std::min(heap_.chunks_.chunk_bytes(), c.bytes_of_copy());
     done_.push_back(v);
     return true;
   }
@@ -354,6 +352,7 @@ class cleaner {
         const std::uint64_t n = move_contents(p, all);
         if (n != p.what.size) {
           // Holes that were copied because entries would have cost more: nothing would be gained by doing so again.
+          h.dead_copies_.fetch_add(1, std::memory_order_relaxed);
           h.no_longer_live(p.what.log, p.what.size - n);
           h.chunks_.of(p.what.log)
               .filled.fetch_sub(static_cast<std::uint32_t>(p.what.size - n), std::memory_order_relaxed);
@@ -481,17 +480,13 @@ status heap<M, Map>::start_cleaners() noexcept {
   }
   return {};
 }
-// Ends the cleaner's logs: the next thread with its number may be no cleaner.
+// Ends the cleaner's logs: the next thread with its number may be no cleaner.  The object stays, as that of any thread
+// that leaves: other cleaners, and threads that need room, may be looking at it (committed_through()).
 template <media M, mapping Map>
 void heap<M, Map>::end_cleaner(thread& t) noexcept {
   const std::lock_guard guard{sealing_};
   t.log_.seal_all();
-  settle();
-  give_buffer(t);
-  const unsigned n = t.number_;
-  thread_pointers_[n].store(nullptr, std::memory_order_release);
-  threads_[n].reset();
-  epochs_.leave_for_good(n);
+  leave(t);
 }
 template <media M, mapping Map>
 void heap<M, Map>::stop_cleaners() noexcept {

@@ -45,6 +45,7 @@ struct heap_statistics {
   std::uint64_t mapping_bytes = 0;
   std::uint64_t superblocks = 0;      // of home space that are known, large objects included
   std::uint64_t home_free_bytes = 0;  // addresses that no superblock has
+  std::uint64_t seals = 0;            // times that an allocation has sealed all logs
   std::uint64_t through = 0;
   std::uint64_t version = 0;
 };
@@ -181,11 +182,12 @@ class heap {
     return s.in == nullptr ? home : s.home;
   }
   // An object's addresses, for an open transaction.  Cleans where they are short: addresses of objects that were freed
-  // come back when the log has no entry about them.  errc::invalid, too_large, no_space, no_memory.
+  // come back when the log has no entry about them.  Where nothing is left that could come back, it fails at once.
+  // errc::invalid, too_large, no_space, no_memory.
   [[nodiscard]] result<object> allocate(thread& t, std::uint64_t size) noexcept {
     result<home_space::slot> s = take_home(t, size);
     if (s.error() == errc::no_space) {
-      make_addresses([&] { return (s = take_home(t, size)).error() != errc::no_space; });
+      make_addresses(size, [&] { return (s = take_home(t, size)).error() != errc::no_space; });
     }
     if (!s) return s.error();
     return object{*s, size};
@@ -502,10 +504,6 @@ class heap {
   };
   void publish(thread& t, const changes& c) noexcept;
 
-  // Makes this thread's flushes durable: ends of chunks that it has sealed, where no other fence of its own follows.
-  // Fences of other threads are for their own flushes.
-  void settle() noexcept { medium_.fence(edge{"logheap/E10"}); }
-
   // ---- room ----
 
   // Frees the chunks in limbo that no thread can be reading.
@@ -536,27 +534,33 @@ class heap {
     const inside in{*this, t};
     return homes_->take(t.number_, size);
   }
-  // Cleans until has_come() finds an address, first what is sealed, then what threads are filling.
+  // Cleans until has_come() finds an address for so many bytes, first what is sealed, then what threads are filling.
   template <class HasCome>
-  void make_addresses(HasCome&& has_come) noexcept {
+  void make_addresses(std::uint64_t size, HasCome&& has_come) noexcept {
     // relaxed: a seal before this is not needed again.
     const std::uint64_t seals = seals_.load(std::memory_order_relaxed);
-    if (clean_for_addresses(has_come)) return;
+    if (clean_for_addresses(size, has_come)) return;
+    // Again: superblocks that threads had kept count neither as free nor as waiting until has_come() takes them back.
+    if (!homes_->may_come(size) && (has_come() || !homes_->may_come(size))) return;
     // Another thread may have sealed after what this one has cleaned.
-    if (seal_logs() || seals_.load(std::memory_order_relaxed) != seals) (void)clean_for_addresses(has_come);
+    if (seal_logs() || seals_.load(std::memory_order_relaxed) != seals) (void)clean_for_addresses(size, has_come);
   }
   // Later commits are not waited for, since other threads may go on for ever.  So a round that finds nothing to be
   // cleaned counts, whether the log is quiet or not.
   template <class HasCome>
-  [[nodiscard]] bool clean_for_addresses(HasCome&& has_come) noexcept {
+  [[nodiscard]] bool clean_for_addresses(std::uint64_t size, HasCome&& has_come) noexcept {
     constexpr unsigned rounds_without_gain = 200;
     const std::uint64_t version = clock_.load(std::memory_order_seq_cst);
     const std::uint64_t most = recycled_.load(std::memory_order_acquire) + 2 * std::uint64_t{chunks_.count()};
     for (unsigned rounds = 0;;) {
       const bool all_committed = committed_through() >= version;
       drain_limbo();
+      // Before has_come(): what has left by now is found.
+      bool may_come = homes_->may_come(size);
       if (has_come()) return true;
-      if (recycled_.load(std::memory_order_acquire) > most) return false;
+      // Again: it has taken back what threads had kept, which counts neither as free nor as waiting before.
+      may_come = may_come || homes_->may_come(size);
+      if (!may_come || recycled_.load(std::memory_order_acquire) > most) return false;
       if (clean(pass_victims, true) != 0) continue;
       drain_limbo();
       if (has_come()) return true;
@@ -565,27 +569,39 @@ class heap {
       std::this_thread::yield();
     }
   }
-  // Seals what threads and cleaners are filling; waits for commits and passes that are under way.  False: it was done
-  // before, and nothing has committed since.
+  // Seals what threads and cleaners are filling; waits for commits and passes that are under way.  False: it would
+  // bring nothing, for logs were sealed after the last superblock had begun to wait, and no cleaner has copied bytes of
+  // gone objects since.
   bool seal_logs() noexcept {
     const std::lock_guard guard{sealing_};
-    const std::uint64_t version = clock_.load(std::memory_order_relaxed);
-    if (std::exchange(sealed_at_, version) == version) return false;
+    // relaxed: a pass that this does not see is waited for below, and sealed the next time again.
+    const std::uint64_t reasons = homes_->begun_to_wait() + dead_copies_.load(std::memory_order_relaxed);
+    if (std::exchange(sealed_for_, reasons) == reasons) return false;
+    return seal_ends();
+  }
+  bool seal_dead_ends() noexcept {
+    const std::lock_guard guard{sealing_};
+    return chunks_.dead_in_ends() >= chunks_.chunk_bytes() && seal_ends();
+  }
+  bool seal_ends() noexcept {
     // relaxed: looked at by threads that find nothing afterwards; what they miss they do not find.
     seals_.fetch_add(1, std::memory_order_relaxed);
     for (const auto& p : thread_pointers_) {
-      // acquire: pairs with join_as().  It stays while `sealing_` is held.
+      // acquire: pairs with join_as().  It stays as long as the heap.
       thread* const t = p.load(std::memory_order_acquire);
       if (t == nullptr) continue;
       const biased_lock::guard log{t->log_lock_, 0};
       t->log_.seal_all();
     }
-    settle();
+    // No later fence of this thread need follow, and those of other threads are for their own flushes.
+    medium_.fence(edge{"logheap/E10"});
     return true;
   }
   // Back-pressure: a thread that finds no free chunk cleans until there is one, or nothing to be cleaned.
   [[nodiscard]] status make_room(purpose why) noexcept {
-    if (clean_until([&] { return chunks_.has(why); })) return {};
+    const auto is_there = [&] { return chunks_.has(why); };
+    // The dead may lie in the ends of logs, which threads seal only when they are full.
+    if (clean_until(is_there) || (seal_dead_ends() && clean_until(is_there))) return {};
     return fail(errc::no_space, "the log is full: %u chunks, and nothing in them that could be cleaned",
                 chunks_.count());
   }
@@ -660,10 +676,11 @@ class heap {
   std::atomic<unsigned> busy_{0};          // passes under way, and chunks on their way from limbo
   std::atomic<std::uint32_t> hand_{0};     // where the next search for victims begins
 
-  std::mutex sealing_;                           // one thread seals logs of others at a time; before all others
-  std::uint64_t sealed_at_ = ~std::uint64_t{0};  // version then
-  std::atomic<std::uint64_t> seals_{0};          // so often
-  std::mutex own_cleaner_lock_;                  // of the cleaner as which a thread works that needs room
+  std::mutex sealing_;                            // one thread seals logs of others at a time; before all others
+  std::uint64_t sealed_for_ = ~std::uint64_t{0};  // superblocks that had begun to wait then, and dead copies
+  std::atomic<std::uint64_t> seals_{0};           // so often
+  std::atomic<std::uint64_t> dead_copies_{0};     // with bytes that nothing led to
+  std::mutex own_cleaner_lock_;                   // of the cleaner as which a thread works that needs room
   thread* own_cleaner_ = nullptr;
   std::mutex wake_lock_;
   std::condition_variable wake_;

@@ -16,7 +16,8 @@
 ///   1. the list of its class, or the thread that keeps it, leads to it no more
 ///   2. neither does the table, nor the list of all (superblocks.hpp)
 ///   3. its units are free
-// An empty one that a thread keeps for its next object stays, until addresses are short.
+// An empty one that a thread keeps for its next object stays, until addresses are short.  One in which nothing is
+// taken, and about which the log has entries, waits for these to go: its addresses are what cleaning can bring.
 //
 // Threads: any number.  take() of one `thread` by one thread at a time.  Who looks for a slot by its address is inside
 // the epochs until it is done with it, unless the slot is known to be taken or to have entries.  Lock order: a
@@ -106,6 +107,16 @@ class home_space {
   // Superblocks that are known, large objects included; and bytes that are in none.
   [[nodiscard]] std::uint64_t superblocks_known() const noexcept { return known_.known(); }
   [[nodiscard]] std::uint64_t free_bytes() const noexcept { return units_.free_pages() << unit_shift_; }
+  // Whether addresses for so many bytes, of which there are none now, may come back when the log forgets objects that
+  // are gone.  What leaves before the answer is no is free by then.
+  [[nodiscard]] bool may_come(std::uint64_t size) const noexcept {
+    // acquire: pairs with give_back().
+    const std::uint64_t waiting = waiting_bytes_.load(std::memory_order_acquire);
+    const std::uint64_t needed = size > small_max() ? round_up(size, unit_bytes_) : superblock_bytes_;
+    return waiting != 0 && waiting + free_bytes() >= needed;
+  }
+  // So many superblocks have begun to wait so far.  All entries about them are in the log by then.
+  [[nodiscard]] std::uint64_t begun_to_wait() const noexcept { return begun_to_wait_.load(std::memory_order_acquire); }
 
   // Takes addresses for an object, which are its own until give().  Inside the epochs.  errc::too_large, no_space,
   // no_memory.
@@ -154,6 +165,7 @@ class home_space {
       word &= ~bit;
       ++b.free;
       empty = became_empty(b, s.index);
+      if (!empty) look_whether_it_waits(b);
       if (!empty && b.where == superblock::place::none && b.size_class != classes_max) list(b);
     }
     if (empty) give_back(&b);
@@ -327,6 +339,7 @@ class home_space {
         b.free += is_taken ? 0 : 1;
         b.in_use += w.code() != 0 ? 1 : 0;
       }
+      look_whether_it_waits(b);
       if (b.in_use == 0) {
         b.where = superblock::place::gone;
         give_back(&b);
@@ -367,7 +380,7 @@ class home_space {
   [[nodiscard]] static slot slot_of(superblock& b, unsigned index) noexcept {
     return {&b, index, b.home + index * b.slot_bytes, b.slot_bytes};
   }
-  [[nodiscard]] static unsigned take_bit(superblock& b) noexcept {
+  [[nodiscard]] unsigned take_bit(superblock& b) noexcept {
     for (unsigned w = 0;; ++w) {
       std::uint64_t free = ~b.taken[w];
       if (w == b.slots / 64) free &= (std::uint64_t{1} << b.slots % 64) - 1;
@@ -377,8 +390,21 @@ class home_space {
       --b.free;
       b.in_use += (b.used[w] & bit) != 0 ? 0 : 1;
       b.used[w] |= bit;
+      look_whether_it_waits(b);
       return w * 64 + static_cast<unsigned>(std::countr_zero(free));
     }
+  }
+
+  // Under the superblock's lock.  One that has left waits until its units are free: give_back() counts it off.
+  void look_whether_it_waits(superblock& b) noexcept {
+    if (b.where == superblock::place::gone) return;
+    const bool waits = b.free == b.slots && b.in_use != 0;
+    if (std::exchange(b.waits, waits) == waits) return;
+    const std::uint64_t bytes = b.units << unit_shift_;
+    // release: pairs with begun_to_wait().
+    if (waits) begun_to_wait_.fetch_add(1, std::memory_order_release);
+    // relaxed, both: may_come() finds what other threads do while it looks, or not.
+    waiting_bytes_.fetch_add(waits ? bytes : -bytes, std::memory_order_relaxed);
   }
 
   // ---- leaving; each under the superblock's lock ----
@@ -441,6 +467,7 @@ class home_space {
     {
       const std::lock_guard guard{s.in->lock};
       empty = became_empty(*s.in, s.index);
+      if (!empty) look_whether_it_waits(*s.in);
     }
     if (empty) give_back(s.in);
   }
@@ -448,10 +475,13 @@ class home_space {
   void give_back(superblock* b) noexcept {
     const std::uint64_t unit = unit_of(b->home);
     const std::uint64_t units = b->units;
+    const std::uint64_t waited = b->waits ? units << unit_shift_ : 0;
     // release: a thread that finds the superblock of the next owner of the units does not find this one later.
     for (std::uint64_t u = 0; u < units; ++u) table_[unit + u].store(0, std::memory_order_release);
     known_.remove(b);
     units_.give(unit, units);
+    // release: pairs with may_come(): who sees that it does not wait any more finds its units.
+    waiting_bytes_.fetch_sub(waited, std::memory_order_release);
   }
   // Addresses are short: gives empty ones back that threads keep.  False: there are none.
   bool give_back_kept() noexcept {
@@ -532,6 +562,8 @@ class home_space {
   std::unique_ptr<std::atomic<superblock*>[]> kept_;
   std::size_t kept_count_ = 0;
   superblocks known_;
+  std::atomic<std::uint64_t> waiting_bytes_{0};  // of superblocks that wait
+  std::atomic<std::uint64_t> begun_to_wait_{0};
   spin_lock list_lock_;
   std::array<superblock*, classes_max> listed_{};
   std::mutex learning_;

@@ -113,12 +113,10 @@ class log_writer {
   // ---- writing ----
 
   // Seals the chunks that no log ends in, after the blocks of earlier writes have become durable: they may be cleaned.
-  // Flushed; the caller fences.  False: there are none.
-  bool seal_full() noexcept {
-    const bool any = !to_seal_.empty();
+  // Flushed; the caller fences.
+  void seal_full() noexcept {
     for (const std::uint32_t number : to_seal_) seal(number);
     to_seal_.clear();
-    return any;
   }
   // Writes all blocks, which flush_written() flushes, with `version` where they have none; gather(to, home, size)
   // stores contents that no part leads to.  One transaction: its blocks lead to each other; otherwise each to itself.
@@ -153,12 +151,13 @@ class log_writer {
       e = {};
     }
   }
-  // Cleaners: everything in the logs is durable.  Flushed; the caller fences.
+  // Cleaners: everything in the logs is durable, and in the chunks that they have left since the last pass, which are
+  // not sealed yet.  Flushed; the caller fences.
   void mark_ends() noexcept {
     for (const log_end& e : committed_ends_) {
-      if (e.chunk != none)
-        chunks_.mark_end(chunks_.at(e.chunk), chunks_.at(e.chunk).used.load(std::memory_order_relaxed));
+      if (e.chunk != none) mark_end(chunks_.at(e.chunk));
     }
+    for (const std::uint32_t number : to_seal_) mark_end(chunks_.at(number));
   }
 
  private:
@@ -190,9 +189,11 @@ class log_writer {
     unsigned count = 0;
   };
 
+  void mark_end(chunk& c) noexcept { chunks_.mark_end(c, c.used.load(std::memory_order_relaxed)); }
   void seal(std::uint32_t number) noexcept {
     chunk& c = chunks_.at(number);
-    chunks_.mark_end(c, c.used.load(std::memory_order_relaxed));
+    // The end of a cleaner's chunk is durable with its pass (logheap/E9).
+    if (!c.by_cleaner) mark_end(c);
     // release: pairs with the thread that cleans it.
     c.state.store(chunk_state::sealed, std::memory_order_release);
   }

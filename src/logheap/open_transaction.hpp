@@ -185,7 +185,8 @@ class open_transaction final : public tx::open_transaction, public tx::home_read
     if (host_.references == nullptr || around(at) != nullptr) return release(payload);
     if (auto room = room_of(payload); !room) return room.error();
     nvm::layout::object_header h;
-    std::memcpy(&h, base_ + at, sizeof h);
+    // Another thread's commit may store the count in it.
+    isolation::copy_out(&h, base_ + at, sizeof h);
     const auto a = nvm::layout::alignment_of(h, at);
     if (!nvm::layout::object_header_holds(h, at) || !a || !host_.is_counted(h.type)) return release(payload);
     return levels::add_let_go(at + a->gap);

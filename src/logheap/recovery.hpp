@@ -19,7 +19,7 @@
 //   - Another one was the end of a log.  Its thread fenced each block before it wrote the next, so that only the last
 //     one can be torn; a block that does not hold, and has an intact block after it or is older than another block of
 //     its thread, is damaged.  A cleaner writes many before it fences: after its end, everything from the first block
-//     on that does not hold is dropped; the originals still exist.
+//     on that does not hold is dropped; the originals still exist (logheap/E9).
 //   - A block in a chunk without an end, of a transaction above `through` whose cycle is not whole, is dropped, unless
 //     a block of it is in a chunk that has an end, what is missing is damaged, its thread has a newer block or one of
 //     another transaction stands after it: then it had committed.

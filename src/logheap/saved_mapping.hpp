@@ -2,12 +2,12 @@
 // by heap.hpp.
 //
 /// Close.  S store, F flush, | fence.
-///   1. S ends of all logs; F;                              | logheap/E9  a process that loads the saved
-///                        mapping believes them, and a chunk of a cleaner may have had one in the middle
-///   2. S the mapping, the slots, live bytes of chunks, into chunks of their own; F them;
-///      S root.saved = the first of them; F;                | logheap/E8  the heap is closed
-/// The saved mapping proves itself, so that the order in 2 does not matter: if it is not whole it is not used, since
-/// the log has everything. Open takes it back before anything changes (logheap/E7).
+///   S ends of all logs; S the mapping, the slots, live bytes of chunks, into chunks of their own; F them;
+///   S root.saved = the first of them; F;                   | logheap/E8  the heap is closed
+/// The saved mapping proves itself, and a thread's chunk has no end or this one, so that the order does not matter: if
+/// it is not whole, or a chunk has no end, it is not used, since the log has everything.  Ends of a cleaner's chunks,
+/// which go on after older ones, are durable with each pass (logheap/E9).  Open takes it back before anything changes
+/// (logheap/E7).
 #pragma once
 
 #include "logheap/heap.hpp"
@@ -27,7 +27,6 @@ class saved_mapping {
     for (auto& t : h.threads_) {
       if (t != nullptr) t->log_.seal_all();
     }
-    h.medium_.fence(edge{"logheap/E9"});
     std::vector<layout::saved_record> records;
     bool all = true;  // of them have found room
     const auto note = [&](layout::saved_kind kind, std::uint64_t home, std::uint64_t size, std::uint64_t log) noexcept {
@@ -247,6 +246,7 @@ heap_statistics heap<M, Map>::statistics() noexcept {
   s.mapping_bytes = map_->bytes_used();
   s.superblocks = homes_->superblocks_known();
   s.home_free_bytes = homes_->free_bytes();
+  s.seals = seals_.load(std::memory_order_relaxed);
   s.through = chunks_.through();
   s.version = clock_.load(std::memory_order_relaxed);
   return s;

@@ -37,6 +37,7 @@ struct superblock {
   spin_lock lock;  // guards bits and what follows
   unsigned free = 0;
   unsigned in_use = 0;  // bits of `used`
+  bool waits = false;   // none is taken, and the log has entries about it
   place where = place::none;
   std::atomic<superblock*>* keeper = nullptr;  // `kept`: that leads here
 

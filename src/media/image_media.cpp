@@ -76,27 +76,29 @@ std::uint64_t image_media::wrap_pad(std::uint64_t bytes) const noexcept {
   return bytes > to_ring_end ? to_ring_end : 0;
 }
 
-bool image_media::has_room(std::uint64_t bytes) const noexcept {
-  return tail_ + wrap_pad(bytes) + bytes <= checkpoint_ + ring_bytes_;
+bool image_media::has_room(std::uint64_t bytes, bool to_move) const noexcept {
+  const std::uint64_t needed = to_move && 3 * bytes <= ring_bytes_ ? 3 * bytes : wrap_pad(bytes) + bytes;
+  return tail_ + needed <= checkpoint_ + ring_bytes_;
 }
 
-// Waits until a record of up to `bytes` bytes fits with its padding.  Both ends of the free
-// space are whole sectors when the log is synced, so that sealing a sector always fits too.
-status image_media::find_room(lock& held, std::uint64_t bytes) noexcept {
-  if (!poisoned() && !draining_ && has_room(bytes)) return {};
+// Waits until a record of up to `bytes` bytes fits with its padding; `to_move`: also that which tells it apart, unless
+// the record has more than a third of the ring. Both ends of the free space are whole sectors when the log is synced,
+// so that sealing a sector always fits too.
+status image_media::find_room(lock& held, std::uint64_t bytes, bool to_move) noexcept {
+  if (!poisoned() && !draining_ && has_room(bytes, to_move)) return {};
   freed_.wait(held, [this] { return !draining_ || poisoned(); });
   if (poisoned()) return refuse();
-  if (has_room(bytes)) return {};
+  if (has_room(bytes, to_move)) return {};
   ++counts_.stalls;
   draining_ = true;
-  const status s = drain(held, bytes);
+  const status s = drain(held, bytes, to_move);
   draining_ = false;
   freed_.notify_all();
   return s;
 }
 
-status image_media::drain(lock& held, std::uint64_t bytes) noexcept {
-  while (!has_room(bytes)) {
+status image_media::drain(lock& held, std::uint64_t bytes, bool to_move) noexcept {
+  while (!has_room(bytes, to_move)) {
     if (poisoned()) return refuse();
     if (checkpointing_) {
       freed_.wait(held);
@@ -124,15 +126,40 @@ std::byte* image_media::begin_record(std::uint64_t bytes) noexcept {
   return at(tail_);
 }
 
-lsn_t image_media::end_record(std::byte* record, std::uint64_t bytes, std::uint32_t count) noexcept {
+// Moves a record of which a part reads as a header of the place where it lies. What it leaves behind is zeros: a pad's
+// bytes get to the device, too.
+void image_media::tell_apart(std::uint64_t bytes) noexcept {
+  const std::uint64_t pad = pad_to_be_told_apart({at(tail_), bytes}, tail_, settings_.ring.place);
+  if (pad == 0 || tail_ + pad + bytes > checkpoint_ + ring_bytes_) return;
+  const std::uint64_t to_ring_end = ring_bytes_ - tail_ % ring_bytes_;
+  const std::uint64_t before_end = pad + bytes <= to_ring_end ? pad : to_ring_end;
+  std::memmove(at(tail_ + pad), at(tail_), bytes);
+  std::memset(at(tail_), 0, before_end);
+  std::memset(at(tail_ + before_end), 0, pad - before_end);
+  append_pad(before_end);
+  append_pad(pad - before_end);
+}
+
+lsn_t image_media::end_record(std::uint64_t bytes, std::uint32_t count) noexcept {
+  tell_apart(bytes);
   told_ = durable_lsn();
-  seal_record(record, tail_, told_, bytes, count, settings_.ring.uuid);
+  seal_record(at(tail_), tail_, told_, bytes, count, settings_.ring.uuid);
   tail_ += bytes;
   ++counts_.records;
   counts_.logged_bytes += bytes;
   if (tail_ - checkpoint_ > ring_bytes_ / 2) work_.notify_one();
   last_appended = {id_, tail_};
   return tail_;
+}
+
+// The entry of a record that is not sealed yet, at the log's end.
+void image_media::put_captured(const std::byte* from, std::size_t bytes, std::uint64_t record_bytes) noexcept {
+  std::byte* const record = begin_record(record_bytes);
+  const layout::ring_entry entry{.offset = static_cast<std::uint64_t>(from - settings_.base), .bytes = bytes};
+  std::byte* const data = record + sizeof(layout::ring_record) + sizeof entry;
+  std::memcpy(data - sizeof entry, &entry, sizeof entry);
+  capture(data, from, bytes);
+  std::memset(data + bytes, 0, static_cast<std::size_t>(record + record_bytes - (data + bytes)));
 }
 
 void image_media::flush(const void* p, std::size_t bytes, site) noexcept {
@@ -151,13 +178,15 @@ void image_media::flush(const void* p, std::size_t bytes, site) noexcept {
     lock held{order_};
     // Poisoned: nothing is captured, and durable() says so for ever.
     if (!find_room(held, record_bytes)) return;
-    std::byte* record = begin_record(record_bytes);
-    const layout::ring_entry entry{.offset = offset, .bytes = count};
-    std::byte* data = record + sizeof(layout::ring_record) + sizeof entry;
-    std::memcpy(data - sizeof entry, &entry, sizeof entry);
-    capture(data, from, count);
-    std::memset(data + count, 0, static_cast<std::size_t>(record + record_bytes - (data + count)));
-    end_record(record, record_bytes, 1);
+    put_captured(from, count, record_bytes);
+    if (!has_room(record_bytes, true) &&
+        may_read_as_header({at(tail_), static_cast<std::size_t>(record_bytes)}, tail_)) {
+      // Others may append before there is room to move it.
+      std::memset(at(tail_), 0, record_bytes);
+      if (!find_room(held, record_bytes, true)) return;
+      put_captured(from, count, record_bytes);
+    }
+    end_record(record_bytes, 1);
     if (touched_ != nullptr) touched_->logged(offset, count, tail_);
     from += count;
     bytes -= count;
@@ -173,8 +202,9 @@ result<lsn_t> image_media::publish_with(batch& b, stores_call stores, void* cont
   if (b.out_of_memory_ || !b.reserve(needed))
     return fail(errc::no_memory, "no memory for a transaction's record of %llu bytes",
                 static_cast<unsigned long long>(needed));
+  const bool to_move = may_read_as_header({b.bytes_, b.used_}, durable_lsn());
   lock held{order_};
-  if (const status s = find_room(held, needed); !s) return s.error();
+  if (const status s = find_room(held, needed, to_move); !s) return s.error();
   stores(context);
   const std::uint64_t bytes = b.record_bytes();
   NVM_ASSERT(bytes <= needed && !b.out_of_memory_);  // more than expect() announced
@@ -198,17 +228,14 @@ result<lsn_t> image_media::publish_with(batch& b, stores_call stores, void* cont
     std::memcpy(record + i, &entry, sizeof entry);
     if (straight != 0) {
       NVM_ASSERT(touched_ != nullptr);  // write_straight() was there
-      // By B; entries of this record may overlap.
+      // By B; other records may have come into its pages since.
       const lsn_t home = std::min(checkpoint_, std::max(touched_from_, touched_->of(offset, entry.bytes).logged));
       std::memcpy(record + i + sizeof entry + offsetof(layout::straight_rest, home_lsn), &home, sizeof home);
-      touched_->straight(offset, entry.bytes, tail_ + bytes);
-      last_straight_ = tail_ + bytes;
-    } else if (touched_ != nullptr) {
-      touched_->logged(offset, entry.bytes, tail_ + bytes);
     }
     i += straight != 0 ? layout::straight_entry_bytes : layout::ring_entry_bytes(entry.bytes);
   }
-  const lsn_t lsn = end_record(record, bytes, b.count_);
+  const lsn_t lsn = end_record(bytes, b.count_);
+  if (touched_ != nullptr) note_touched(lsn - bytes, bytes);
   held.unlock();
   b.clear();
   return lsn;

@@ -12,7 +12,7 @@
 //                                                                  follow one of ours
 //   Commit:
 //   1. S record, under the order's mutex: capture and LSN are one step, so that an older capture never
-//      overwrites a newer one
+//      overwrites a newer one; after a pad, if a part of it reads as a header of its place (docs/design/043)
 //   2. W all records not yet written, padded to a whole sector: a durable sector is never rewritten
 //                                                      | image/E1  commit point of every record in it
 //   Straight bytes, of a range that nothing leads to (docs/design/029):
@@ -174,13 +174,16 @@ class image_media {
   result<lsn_t> publish_with(batch& b, stores_call stores, void* context, edge e) noexcept;
   [[nodiscard]] std::byte* at(lsn_t lsn) noexcept { return &ring_[lsn % ring_bytes_]; }
   [[nodiscard]] std::uint64_t wrap_pad(std::uint64_t bytes) const noexcept;
-  [[nodiscard]] bool has_room(std::uint64_t bytes) const noexcept;
-  status find_room(lock& held, std::uint64_t bytes) noexcept;
-  status drain(lock& held, std::uint64_t bytes) noexcept;
+  [[nodiscard]] bool has_room(std::uint64_t bytes, bool to_move) const noexcept;
+  status find_room(lock& held, std::uint64_t bytes, bool to_move = false) noexcept;
+  status drain(lock& held, std::uint64_t bytes, bool to_move) noexcept;
+  void put_captured(const std::byte* from, std::size_t bytes, std::uint64_t record_bytes) noexcept;
   std::byte* begin_record(std::uint64_t bytes) noexcept;
-  lsn_t end_record(std::byte* record, std::uint64_t bytes, std::uint32_t count) noexcept;
+  void tell_apart(std::uint64_t bytes) noexcept;
+  lsn_t end_record(std::uint64_t bytes, std::uint32_t count) noexcept;
   void append_pad(std::uint64_t bytes) noexcept;
   [[nodiscard]] bool know_touched() noexcept;
+  void note_touched(lsn_t lsn, std::uint64_t bytes) noexcept;
   status have_begun(lock& held) noexcept;
   result<bool> may_go_straight(lock& held, std::uint64_t offset, std::uint64_t bytes, lsn_t free_since) noexcept;
   status sync_to(lock& held, lsn_t lsn) noexcept;

@@ -23,6 +23,14 @@ void seal_record(std::byte* record, lsn_t lsn, lsn_t durable, std::uint64_t byte
 [[nodiscard]] record_kind check_record(std::span<const std::byte> record, lsn_t lsn,
                                        const std::uint8_t (&uuid)[16]) noexcept;
 
+// Whether a unit of the record but the first reads as a header of an LSN from `from` on, of some place or other.
+[[nodiscard]] bool may_read_as_header(std::span<const std::byte> record, lsn_t from) noexcept;
+// Padding that a record at `lsn` needs before it so that none of its units but the first reads as a header of the very
+// place where it then lies, of its own LSN or a later one; 0: none. A pad ends where the ring ends: what is beyond that
+// goes before the record at the ring's start. It is less than twice the record. `record` need not be sealed.
+[[nodiscard]] std::uint64_t pad_to_be_told_apart(std::span<const std::byte> record, lsn_t lsn,
+                                                 const layout::ring_place& place) noexcept;
+
 // For straight entries whose bytes are not read.
 struct no_straight {
   status operator()(std::uint64_t, std::uint64_t, const layout::straight_rest&) const noexcept { return {}; }

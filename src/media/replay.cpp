@@ -25,39 +25,72 @@ header_kind classify(const layout::ring_header& h, const ring_identity& ring) no
 
 // The run ends at `end`. Later records show whether the log is damaged there or the rest was never synced: each says
 // what was durable when it was made. They may lie anywhere, also on a lap that only a lost header knew.
-status refuse_lost_records(block_device& device, const ring_identity& ring, lsn_t end) noexcept {
-  const layout::ring_place& place = ring.place;
-  constexpr std::uint64_t window_bytes = 256 * 1024;
-  std::vector<std::byte> window, record;
-  // Our records do not overlap; forged ones may, and must not make this quadratic.
-  std::uint64_t checksummed = 0;
-  try {
+//
+// Only a record whose checksum holds proves anything: any bytes of a payload may read as a header (docs/design/043).
+// Claims that overlap would make this quadratic. So small ones are looked at first, and of each order of magnitude as
+// much as four full rings hold, which records of ours cannot exceed; what is beyond that is passed over.
+class lost_records {
+ public:
+  lost_records(block_device& device, const ring_identity& ring, lsn_t end) noexcept
+      : device_{device}, ring_{ring}, end_{end} {}
+
+  status refuse() noexcept {
+    try {
+      for (std::uint64_t above = 0, most = 4 * layout::ring_unit;; above = most, most *= 4) {
+        bool larger = false;
+        if (const status s = look_at_all(above, most, larger); !s) return s;
+        if (!larger) return {};
+      }
+    } catch (const std::bad_alloc&) {
+      return fail(errc::no_memory, "no memory to look through the log");
+    }
+  }
+
+ private:
+  // Those of more than `above` bytes, up to `most`.
+  status look_at_all(std::uint64_t above, std::uint64_t most, bool& larger) {
+    const layout::ring_place& place = ring_.place;
+    constexpr std::uint64_t window_bytes = 256 * 1024;
+    std::uint64_t left = 4 * std::max<std::uint64_t>(place.ring_bytes(), 4 << 20);
     for (std::uint64_t begin = 0; begin < place.ring_bytes(); begin += window_bytes) {
-      window.resize(std::min(window_bytes, place.ring_bytes() - begin));
-      if (const status s = device.read(place.ring_offset() + begin, window.data(), window.size()); !s) return s;
-      for (std::uint64_t at = 0; at < window.size(); at += layout::ring_unit) {
+      window_.resize(std::min(window_bytes, place.ring_bytes() - begin));
+      if (const status s = device_.read(place.ring_offset() + begin, window_.data(), window_.size()); !s) return s;
+      for (std::uint64_t at = 0; at < window_.size(); at += layout::ring_unit) {
         layout::ring_record header;
-        std::memcpy(&header, &window[at], sizeof header);
-        if (header.durable_lsn <= end || header.lsn >= layout::lsn_max) continue;
+        std::memcpy(&header, &window_[at], sizeof header);
+        if (header.durable_lsn <= end_ || header.lsn >= layout::lsn_max) continue;
         if (header.lsn % place.ring_bytes() != begin + at) continue;
-        record.resize(claimed_bytes(header, header.lsn, place));
-        if (record.empty()) continue;
-        if (const status s = device.read(place.ring_offset() + begin + at, record.data(), record.size()); !s) return s;
-        checksummed += record.size();
-        if (checksummed <= 4 * place.ring_bytes() &&
-            check_record(record, header.lsn, ring.uuid) == record_kind::invalid)
-          continue;
-        return fail(errc::corrupt,
-                    "log is damaged at offset %llu, LSN %llu: found a record made when it was durable to LSN %llu",
-                    static_cast<unsigned long long>(place.offset_of(end)), static_cast<unsigned long long>(end),
-                    static_cast<unsigned long long>(header.durable_lsn));
+        const std::uint64_t bytes = claimed_bytes(header, header.lsn, place);
+        larger = larger || bytes > most;
+        if (bytes <= above || bytes > most || bytes > left) continue;
+        left -= std::min(left, bytes);
+        if (const status s = look_at(header, begin, at, bytes); !s) return s;
       }
     }
-  } catch (const std::bad_alloc&) {
-    return fail(errc::no_memory, "no memory to look through the log");
+    return {};
   }
-  return {};
-}
+
+  status look_at(const layout::ring_record& header, std::uint64_t begin, std::uint64_t at, std::uint64_t bytes) {
+    std::span<const std::byte> record;
+    if (bytes <= window_.size() - at) {
+      record = {&window_[at], static_cast<std::size_t>(bytes)};
+    } else {
+      record_.resize(bytes);
+      if (const status s = device_.read(ring_.place.ring_offset() + begin + at, record_.data(), bytes); !s) return s;
+      record = record_;
+    }
+    if (check_record(record, header.lsn, ring_.uuid) == record_kind::invalid) return {};
+    return fail(errc::corrupt,
+                "log is damaged at offset %llu, LSN %llu: found a record made when it was durable to LSN %llu",
+                static_cast<unsigned long long>(ring_.place.offset_of(end_)), static_cast<unsigned long long>(end_),
+                static_cast<unsigned long long>(header.durable_lsn));
+  }
+
+  block_device& device_;
+  const ring_identity& ring_;
+  const lsn_t end_;
+  std::vector<std::byte> window_, record_;
+};
 
 // Calls visit(offset, data, bytes) for each entry of the run.
 template <class Visit>
@@ -287,7 +320,7 @@ result<log_run> read_log(block_device& device, const ring_identity& ring, std::u
   run.end = scanner.position();
   if (const status s = straight.judge(run, proved); !s) return s.error();
   run.state.bytes = run.bytes.size();
-  if (const status s = refuse_lost_records(device, ring, run.end); !s) return s.error();
+  if (const status s = lost_records{device, ring, run.end}.refuse(); !s) return s.error();
   return run;
 }
 

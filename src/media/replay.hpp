@@ -4,7 +4,7 @@
 //   log sync of image_media (image/E1).
 //   1. read both headers; the valid one with the larger sequence names the checkpoint LSN
 //   2. the longest run of valid records from there counts; all of it is checked, and no later record may prove that the
-//      run was once longer
+//      run was once longer: one whose checksum holds (docs/design/043)
 //                                                          | replay/E0  what was found survives before
 //                                                                       any thread acts on it
 //      S the other header, same checkpoint, all proved,    | replay/E3  before 3 changes bytes whose sum says

@@ -9,7 +9,8 @@
 // Entry    {offset, bytes}, then the bytes, then zeros to a multiple of 8.
 // Straight entry   {place with straight_bit, bytes, sum, home_lsn}: bytes that are in their place already.
 // Pad      a record without entries whose checksum covers its header only: fills the ring to its end,
-//          where a record would not fit in one piece, or a sector, before it is written.
+//          where a record would not fit in one piece, or a sector, before it is written, or moves a record of which
+//          another part would read as a header of its place.
 //
 // A record is valid only at exactly its LSN: the checksum is seeded with LSN and pool.  LSNs never repeat: a process
 // that opens the ring begins a lap whose numbers no earlier record can have. A record says what was durable when it was

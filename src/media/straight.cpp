@@ -32,16 +32,27 @@ bool image_media::know_touched() noexcept {
     layout::ring_record header;
     std::memcpy(&header, at(lsn), sizeof header);
     const std::uint64_t bytes = header.units * layout::ring_unit;
-    const auto note = [&](std::uint64_t offset, const std::byte*, std::size_t count) noexcept -> status {
-      touched_->logged(offset, count, lsn + bytes);
-      return {};
-    };
-    const status noted =
-        each_entry({at(lsn), static_cast<std::size_t>(bytes)}, settings_.ring.place, settings_.bytes, note);
-    NVM_ASSERT(noted);
+    note_touched(lsn, bytes);
     lsn += bytes;
   }
   return true;
+}
+
+// Notes what the record of `bytes` bytes at `lsn` touches.
+void image_media::note_touched(lsn_t lsn, std::uint64_t bytes) noexcept {
+  const lsn_t end = lsn + bytes;
+  const auto logged = [&](std::uint64_t offset, const std::byte*, std::size_t count) noexcept -> status {
+    touched_->logged(offset, count, end);
+    return {};
+  };
+  const auto straight = [&](std::uint64_t offset, std::uint64_t count, const auto&) noexcept -> status {
+    touched_->straight(offset, count, end);
+    last_straight_ = end;
+    return {};
+  };
+  const status noted =
+      each_entry({at(lsn), static_cast<std::size_t>(bytes)}, settings_.ring.place, settings_.bytes, logged, straight);
+  NVM_ASSERT(noted);
 }
 
 // Makes a record of this process durable: then the device has been written to, and no older process's record can come

@@ -45,7 +45,7 @@ class beside_collection::budget {
 // ---- life -----------------------------------------------------------------------------------------------------------
 
 status beside_collection::begin(open_store& store, with who, bool look_only) noexcept {
-  std::unique_ptr<collected_ground> of{new (std::nothrow) store_ground{store, base_, host_.geometry()}};
+  std::unique_ptr<collected_ground> of{new (std::nothrow) store_ground{store, base_}};
   if (of == nullptr) return fail(errc::no_memory, "no volatile memory for a collection");
   return begin(std::move(of), who, look_only);
 }
@@ -55,7 +55,8 @@ status beside_collection::begin(std::unique_ptr<collected_ground> of, with who, 
   look_only_ = look_only;
   const auto held = of_->hold();
   if (!held) return fail(errc::busy, "a store that is to be collected is growing");
-  auto now = of_->look();
+  const nvm::geometry size = host_.geometry();
+  auto now = of_->look(size);
   if (!now) return now.error();
   root_words_ = now->root_words;
   if (who == with::transactions) {
@@ -63,7 +64,7 @@ status beside_collection::begin(std::unique_ptr<collected_ground> of, with who, 
     phase_ = phase::beginning;
     see_who_is_open();
   } else {
-    of_->begin(objects_, host_.geometry());
+    of_->begin(objects_, size);
     phase_ = phase::survey;
   }
   return {};
@@ -107,7 +108,8 @@ beside_collection::state beside_collection::advance(budget& left) {
       if (!all_have_left()) return state::waits;
       const auto held = of_->hold();
       if (!held) return state::waits;
-      auto now = of_->look();
+      // The pool may have grown since begin(), and the store with it.
+      auto now = of_->look(host_.geometry());
       if (!now) return fail_by(now.error());
       root_words_ = now->root_words;
       watch_.again(told_, std::move(*now));
@@ -167,8 +169,9 @@ beside_collection::state beside_collection::survey(budget& left) {
   if (who_ == with::transactions && !all_have_left()) return state::waits;
   const auto held = of_->hold();
   if (!held) return state::waits;
-  const auto done = objects_.survey(
-      pages_at_once, [&](std::uint64_t page) { return who_ == with::nobody || of_->is_pool() || of_->has(page); });
+  // Clusters of a detached store come and go by trims, too.
+  const auto done =
+      objects_.survey(pages_at_once, [&](std::uint64_t page, std::uint64_t first) { return of_->has_in(page, first); });
   left.spend(pages_at_once);
   if (!done) return fail_by(done.error());
   if (!*done) return state::goes_on;

@@ -32,12 +32,14 @@ class collected_ground {
   virtual ~collected_ground() = default;
   // While the result holds no page leaves it.  It holds nothing: another thread is changing which pages there are.
   [[nodiscard]] virtual std::unique_lock<std::mutex> hold() = 0;
-  // Looks where it is; held.  May throw std::bad_alloc.
-  [[nodiscard]] virtual result<ground_extent> look() = 0;
-  // Of what look() has found, in the pool as large as it is `now`.  May throw std::bad_alloc.
+  // Looks where it is, in the pool as large as it is `now`; held.  May throw std::bad_alloc.
+  [[nodiscard]] virtual result<ground_extent> look(const geometry& now) = 0;
+  // The objects begin with what look() has found for the same size of the pool.  May throw std::bad_alloc.
   virtual void begin(surveyed_objects& objects, const geometry& now) = 0;
   // Whether it has the page now.
   [[nodiscard]] virtual bool has(std::uint64_t page) noexcept = 0;
+  // Whether it has the page now in a cluster with that first page, whose header has the map; held.
+  [[nodiscard]] virtual bool has_in(std::uint64_t page, std::uint64_t first) noexcept = 0;
   // Whether it has all that stands in the pool: no page leaves it.
   [[nodiscard]] virtual bool is_pool() const noexcept { return false; }
 };
@@ -46,32 +48,30 @@ class collected_ground {
 // elsewhere keeps nothing.
 class store_ground final : public collected_ground {
  public:
-  store_ground(open_store& store, const std::byte* base, const geometry& g) noexcept
-      : store_{store}, base_{base}, g_{g} {}
+  store_ground(open_store& store, const std::byte* base) noexcept : store_{store}, base_{base} {}
   std::unique_lock<std::mutex> hold() override;
-  result<ground_extent> look() override;
+  result<ground_extent> look(const geometry& now) override;
   void begin(surveyed_objects& objects, const geometry& now) override { objects.begin(clusters_, now); }
   bool has(std::uint64_t page) noexcept override;
+  bool has_in(std::uint64_t page, std::uint64_t first) noexcept override;
 
  private:
   open_store& store_;
   const std::byte* base_;
-  const geometry g_;
   std::vector<cluster> clusters_;
 };
 
 // A pool, from its root and those of its stores, whose objects are kept.
 class pool_ground final : public collected_ground {
  public:
-  explicit pool_ground(const geometry& g) noexcept : g_{g} {}
   std::unique_lock<std::mutex> hold() override { return std::unique_lock{nobody_else_}; }
-  result<ground_extent> look() override;
+  result<ground_extent> look(const geometry& now) override;
   void begin(surveyed_objects& objects, const geometry& now) override { objects.begin_pool(now); }
   bool has(std::uint64_t) noexcept override { return true; }
+  bool has_in(std::uint64_t, std::uint64_t) noexcept override { return true; }
   bool is_pool() const noexcept override { return true; }
 
  private:
-  const geometry g_;
   std::mutex nobody_else_;
 };
 

@@ -3,6 +3,7 @@
 
 #include "object/pointer_walk.hpp"
 #include "object/relocation_report.hpp"
+#include "object/reset_fields.hpp"
 #include "object/static_pointers.hpp"
 #include "object/type_map.hpp"
 #include "object/type_map_layout.hpp"

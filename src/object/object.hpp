@@ -6,5 +6,6 @@
 #include "object/numbered_relocation.hpp"
 #include "object/page_relocation.hpp"
 #include "object/relocation.hpp"
+#include "object/reset_pass.hpp"
 #include "object/static_pointers.hpp"
 #include "object/type_store.hpp"

@@ -103,6 +103,11 @@ class placed_objects {
       if (c.first && root != 0) visit(root);
     }
   }
+  // Calls visit(found_object) for each object of a store without a mark.
+  template <class Visit>
+  void each_unmarked_of_stores(Visit&& visit) const {
+    for (const cluster& c : clusters_) each_unmarked(c.page, c.end(), visit);
+  }
   // Marks all objects in stores.
   void keep_objects_of_stores() noexcept {
     for (const cluster& c : clusters_)

@@ -20,6 +20,16 @@ bool is_counted(layout::field_kind k) noexcept {
   return k == layout::field_kind::pointer || k == layout::field_kind::weak_pointer;
 }
 
+// At the beginning of a header.
+constexpr std::uint64_t size_and_type_bytes = offsetof(layout::object_header, references);
+
+// 0 bytes: none.
+counted_object object_of(const layout::object_header& h, std::uint64_t at) noexcept {
+  const auto a = layout::alignment_of(h, at);
+  if (!layout::object_header_holds(h, at) || !a) return {};
+  return {at, at + a->gap, layout::object_size(h) - a->padding(), h.type};
+}
+
 }  // namespace
 
 void reference_changes::begin() noexcept {
@@ -34,15 +44,18 @@ std::span<const std::uint64_t> reference_changes::entries(reference_host& host, 
                                                           std::uint64_t address) {
   words_.clear();
   wholes_.clear();
+  resized_.clear();
+  resized_at_.clear();
   entries_.clear();
   gone_.clear();
   last_ = {};
   undescribed_.reset();
   scene s{host, plans, address, host.base(), host.geometry()};
-  for (const piece& p : was_) add_piece(s, p);
-  for (const piece& p : becomes_) add_piece(s, p);
+  for (const piece& p : was_) add_piece(s, p, true);
+  for (const piece& p : becomes_) add_piece(s, p, false);
   for (const std::uint64_t header : born_) add_object(s, header, true, false);
   for (const std::uint64_t header : freed_) add_object(s, header, false, true);
+  if (!resized_.empty()) look_at_resized(s);
   add_root(s);
   settle_words(s);
   for (const word& w : words_) {
@@ -55,16 +68,18 @@ std::span<const std::uint64_t> reference_changes::entries(reference_host& host, 
   for (const std::uint64_t payload : let_go_) {
     entries_.push_back(layout::pack_entry(layout::reference_change::let_go, payload));
   }
+  entries_.insert(entries_.end(), owed_.begin(), owed_.end());
   return entries_;
 }
 
 // The words of objects that share a byte with the piece.  A piece lies in one object, or in several that follow each
 // other.
-void reference_changes::add_piece(scene& s, const piece& p) {
+void reference_changes::add_piece(scene& s, const piece& p, bool was) {
   const std::uint64_t end = p.offset + p.bytes;
   for (std::uint64_t at = p.offset; at < end;) {
     if (at < last_.header || at >= last_.payload + last_.bytes || last_.bytes == 0) last_ = s.host.around_own(at);
     if (last_.bytes == 0) return;
+    if (was && at < last_.header + size_and_type_bytes && end > last_.header) note_header(s, p, last_);
     const std::uint64_t after = last_.payload + last_.bytes;
     if (end > last_.payload) {
       const std::uint64_t from = at > last_.payload ? at - last_.payload : 0;
@@ -75,15 +90,74 @@ void reference_changes::add_piece(scene& s, const piece& p) {
   }
 }
 
+// What was added by a change of its size referred to nothing before, and what was cut off refers to nothing now.
+void reference_changes::note_header(scene& s, const piece& was, const counted_object& now) {
+  layout::object_header h;
+  std::memcpy(&h, s.base + now.header, sizeof h);
+  const std::uint64_t from = std::max(now.header, was.offset);
+  const std::uint64_t to = std::min(now.header + size_and_type_bytes, was.offset + was.bytes);
+  std::memcpy(reinterpret_cast<std::byte*>(&h) + (from - now.header), was.data + (from - was.offset), to - from);
+  const counted_object old = object_of(h, now.header);
+  if (old.bytes == 0) return;
+  const auto none = [&](std::uint32_t type) {
+    const pointer_plan* plan = s.plans.find(type);
+    return plan != nullptr && plan->none();
+  };
+  if (none(old.type) && none(now.type)) return;
+  if (const auto same = resized_at_.find(now.header); same != resized_at_.end()) {
+    resized_[same->second].before = old;  // pieces that lie over others come after them
+  } else if (old.bytes != now.bytes || old.type != now.type || old.payload != now.payload) {
+    resized_at_.emplace(now.header, resized_.size());
+    resized_.push_back({old, now, false, false});
+    if (s.plans.known(now.type) == nullptr) undescribed_ = now.type;
+  }
+}
+
 void reference_changes::add_object(scene& s, std::uint64_t header, bool is_new, bool goes) {
   layout::object_header h;
   std::memcpy(&h, s.base + header, sizeof h);
-  const auto a = layout::alignment_of(h, header);
-  if (!layout::object_header_holds(h, header) || !a) return;
-  const counted_object o{header, header + a->gap, layout::object_size(h) - a->padding(), h.type};
+  const counted_object o = object_of(h, header);
+  if (o.bytes == 0) return;
   if (goes) gone_.push_back(o);
   if (is_new && s.plans.known(o.type) == nullptr) undescribed_ = o.type;
   add_words(s, o, 0, o.bytes, is_new, goes);
+}
+
+// Of the words that were gained or lost; an object that has another type, or tells by itself where its pointers are, is
+// looked at whole.
+void reference_changes::look_at_resized(scene& s) {
+  std::vector<whole> others;
+  for (const whole& r : resized_) {
+    const pointer_plan* plan = s.plans.known(r.after.type);
+    const bool by_words =
+        plan != nullptr && !plan->asks_object() && r.before.type == r.after.type && r.before.payload == r.after.payload;
+    if (!by_words) {
+      others.push_back(r);
+    } else if (r.after.bytes > r.before.bytes) {
+      add_words(s, r.after, r.before.bytes, r.after.bytes, true, false);
+    } else {
+      add_words(s, r.before, r.after.bytes, r.before.bytes, false, true);
+    }
+  }
+  if (others.empty()) return;
+  for (whole& r : others) {
+    const auto has = [&](const std::vector<std::uint64_t>& headers) {
+      return std::find(headers.begin(), headers.end(), r.after.header) != headers.end();
+    };
+    r.is_new = has(born_);
+    r.goes = has(freed_);
+    std::erase_if(wholes_, [&](const whole& w) { return w.after.header == r.after.header; });
+    wholes_.push_back(r);
+  }
+  std::sort(others.begin(), others.end(),
+            [](const whole& a, const whole& b) { return a.after.header < b.after.header; });
+  std::erase_if(words_, [&](const word& w) {
+    const auto after = std::upper_bound(others.begin(), others.end(), w.at,
+                                        [](std::uint64_t at, const whole& r) { return at < r.after.header; });
+    if (after == others.begin()) return false;
+    const whole& r = *std::prev(after);
+    return w.at - r.after.payload < std::max(r.before.bytes, r.after.bytes);
+  });
 }
 
 void reference_changes::add_words(scene& s, const counted_object& o, std::uint64_t from, std::uint64_t to, bool is_new,
@@ -92,9 +166,9 @@ void reference_changes::add_words(scene& s, const counted_object& o, std::uint64
   if (plan == nullptr || plan->none()) return;
   if (plan->asks_object()) {
     const auto same =
-        std::find_if(wholes_.begin(), wholes_.end(), [&](const whole& w) { return w.object.header == o.header; });
+        std::find_if(wholes_.begin(), wholes_.end(), [&](const whole& w) { return w.after.header == o.header; });
     if (same == wholes_.end()) {
-      wholes_.push_back({o, is_new, goes});
+      wholes_.push_back({o, o, is_new, goes});
     } else {
       same->is_new = same->is_new || is_new;
       same->goes = same->goes || goes;
@@ -169,13 +243,14 @@ void reference_changes::image_of(const scene& s, const counted_object& o, bool o
 
 // References in both images cancel out: the entries of the two are sorted, and pairs are removed.
 void reference_changes::compare_whole(scene& s, const whole& w) {
-  const pointer_plan* plan = s.plans.known(w.object.type);
-  if (plan == nullptr) return;  // its visitor is not in this program
   const auto first = static_cast<std::ptrdiff_t>(entries_.size());
   for (const bool old : {true, false}) {
     if (old ? w.is_new : w.goes) continue;
-    image_of(s, w.object, old);
-    plan->each(image_.data(), w.object.bytes, [&](const pointer_word& p) {
+    const counted_object& o = old ? w.before : w.after;
+    const pointer_plan* plan = s.plans.known(o.type);
+    if (plan == nullptr) continue;  // its visitor is not in this program
+    image_of(s, o, old);
+    plan->each(image_.data(), o.bytes, [&](const pointer_word& p) {
       if (!is_counted(p.kind)) return;
       tell(s, word_from(image_.data() + p.at), p.kind == layout::field_kind::weak_pointer, !old);
     });
@@ -206,6 +281,7 @@ void reference_changes::tell(const scene& s, std::uint64_t value, bool weak, boo
   using what = layout::reference_change;
   const std::uint64_t place = value - s.address;
   if (value == 0 || place >= s.shape.address_bytes() || place >> layout::entry_place_bits != 0) return;
+  if (!s.host.is_counted(place)) return;
   const what strong = more ? what::more : what::less;
   entries_.push_back(layout::pack_entry(weak ? (more ? what::more_weak : what::less_weak) : strong, place));
 }

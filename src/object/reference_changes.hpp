@@ -12,6 +12,7 @@
 #include <cstdint>
 #include <optional>
 #include <span>
+#include <unordered_map>
 #include <vector>
 
 #include "object/pointer_walk.hpp"
@@ -31,6 +32,10 @@ class reference_changes {
   void born(std::uint64_t header) { born_.push_back(header); }
   void freed(std::uint64_t header) { freed_.push_back(header); }
   void let_go(std::uint64_t payload) { let_go_.push_back(payload); }
+  // Entries that are to be applied again later: of the next transaction, which has not told anything yet.  May throw
+  // std::bad_alloc.
+  void owe(std::span<const std::uint64_t> entries) { owed_.assign(entries.begin(), entries.end()); }
+  void owe_nothing() noexcept { owed_.clear(); }
   [[nodiscard]] bool lets_go() const noexcept { return !let_go_.empty(); }
 
   // The entries, until the next begin().  Values of pointers are offsets from `address`.  May throw std::bad_alloc.
@@ -49,8 +54,8 @@ class reference_changes {
     bool weak, is_new, goes;  // is_new: of an object that the transaction allocates; goes: of one that it frees
     std::uint64_t before = 0, after = 0;
   };
-  struct whole {  // an object that is looked at whole
-    counted_object object;
+  struct whole {  // an object that is looked at whole: as it was, and as it is now
+    counted_object before, after;
     bool is_new, goes;
   };
   struct scene {
@@ -61,9 +66,11 @@ class reference_changes {
     nvm::geometry shape;
   };
 
-  void add_piece(scene& s, const piece& p);
+  void add_piece(scene& s, const piece& p, bool was);
+  void note_header(scene& s, const piece& was, const counted_object& now);
   void add_object(scene& s, std::uint64_t header, bool is_new, bool goes);
   void add_words(scene& s, const counted_object& o, std::uint64_t from, std::uint64_t to, bool is_new, bool goes);
+  void look_at_resized(scene& s);
   void add_root(scene& s);
   void settle_words(const scene& s);
   void overlay(const piece& p, std::uint64_t word::* value);
@@ -73,10 +80,12 @@ class reference_changes {
   void leave_out();
 
   std::vector<piece> was_, becomes_;
-  std::vector<std::uint64_t> born_, freed_, let_go_;
+  std::vector<std::uint64_t> born_, freed_, let_go_, owed_;
   std::vector<counted_object> gone_;  // those of freed_
   std::vector<word> words_;
   std::vector<whole> wholes_;
+  std::vector<whole> resized_;                                 // objects whose size or type has changed
+  std::unordered_map<std::uint64_t, std::size_t> resized_at_;  // by header
   std::vector<std::byte> image_;
   std::vector<std::uint64_t> entries_;
   counted_object last_;

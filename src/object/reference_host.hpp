@@ -27,9 +27,15 @@ class reference_host {
   [[nodiscard]] virtual nvm::geometry geometry() noexcept = 0;
   // The object around a place that a transaction of this thread stores to; 0 bytes: none.
   [[nodiscard]] virtual counted_object around_own(std::uint64_t place) noexcept = 0;
-  // The committed object around any place; 0 bytes: none.
+  // Whether references to that place are counted: not into object stores, which are collected by themselves, nor to
+  // where a store has had a page since the pool was opened.  What refers to an object that was there is not known, and
+  // would be taken for a reference to the object that came to the place.
+  [[nodiscard]] virtual bool is_counted(std::uint64_t place) noexcept = 0;
+  // Whether there is such a place.
+  [[nodiscard]] virtual bool has_stores() noexcept = 0;
+  // The committed object around a place that is_counted(); 0 bytes: none.
   [[nodiscard]] virtual counted_object around(std::uint64_t place) noexcept = 0;
-  // Calls visit(object) for all committed objects, until it says false.
+  // Calls visit(object) for all committed objects, those of object stores as well, until it says false.
   [[nodiscard]] virtual status each(const std::function<bool(const counted_object&)>& visit) noexcept = 0;
   // The root's payload, 0: none.
   [[nodiscard]] virtual result<std::uint64_t> root() noexcept = 0;

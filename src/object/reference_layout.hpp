@@ -48,12 +48,14 @@ static_assert(strong_bits + weak_bits + 1 == 32);
 
 inline constexpr std::uint64_t reference_rings_magic = 0x5346'4552'444C'4F48;  // "HOLDREFS" in file order
 
+// reference_rings_header::unsettled
+inline constexpr std::uint64_t objects_waiting = 1, counts_in_doubt = 2, counts_go_wrong = 4;
 struct reference_rings_header {
   std::uint64_t magic;
   std::uint64_t checksum;  // XXH3 of `rings` and `ring_words`, seed magic
   std::uint32_t rings;
   std::uint32_t ring_words;  // of each, a power of two
-  std::uint64_t unsettled;   // checked word: 1: there may be dying objects; 2: counts are in doubt
+  std::uint64_t unsettled;   // checked word: dying objects, counts in doubt, or wrong once stores give pages away
   std::uint64_t reserved[4];
 };
 static_assert(sizeof(reference_rings_header) == line_bytes &&

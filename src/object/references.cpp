@@ -5,7 +5,6 @@
 #include <new>
 
 #include "base/plant.hpp"
-#include "object/recount.hpp"
 
 namespace nvm::object {
 
@@ -25,15 +24,12 @@ void each_reference(reference_host& host, const counted_object& o, const pointer
   });
 }
 
-void change_count(std::uint32_t& count, std::uint64_t more, std::uint64_t less, std::uint32_t most,
-                  std::uint64_t& drifted) {
-  if (count == most) return;
-  if (count + more < less) {
-    ++drifted;
-    count = most;
-    return;
-  }
-  count = static_cast<std::uint32_t>(std::min<std::uint64_t>(count + more - less, most));
+// Returns what it cannot take away.
+std::uint64_t change_count(std::uint32_t& count, std::uint64_t more, std::uint64_t less, std::uint32_t most) {
+  if (count == most) return 0;
+  const std::uint64_t sum = count + more;
+  count = static_cast<std::uint32_t>(std::min<std::uint64_t>(sum - std::min(sum, less), most));
+  return less - std::min(sum, less);
 }
 
 }  // namespace
@@ -123,6 +119,8 @@ bool references::make_room(unsigned lane, std::size_t words) noexcept {
 }
 
 void references::ended(unsigned lane, bool committed) noexcept {
+  // The lane may be another thread's as soon as it is left.
+  changes_[lane].owe_nothing();
   rings_.ended(lane, committed);
   if (watcher_ != nullptr) watcher_->ended(lane, committed);
 }
@@ -148,9 +146,19 @@ status references::in_transaction(const std::function<status(tx::open_transactio
   auto begun = host_.begin();
   if (!begun) return begun.error();
   std::vector<tx::hook> hooks;
-  if (status s = body(**begun); !s) {
+  const unsigned lane = (*begun)->lane();
+  const auto give_up = [&] {
+    changes_[lane].owe_nothing();
     (*begun)->abort(hooks);
-    return s;
+  };
+  try {
+    if (status s = body(**begun); !s) {
+      give_up();
+      return s;
+    }
+  } catch (const std::bad_alloc&) {
+    give_up();
+    throw;
   }
   ++sums_.transactions;
   const auto lsn = (*begun)->commit(hooks);
@@ -159,10 +167,11 @@ status references::in_transaction(const std::function<status(tx::open_transactio
   return {};
 }
 
-bool references::collect(std::span<const std::uint32_t> cut, batch& b) {
+bool references::collect(std::span<const std::uint32_t> cut, batch& b, std::size_t entries_max) {
   b.entries.clear();
   b.long_records.clear();
   b.records = 0;
+  b.in_doubt = false;
   bool any = false;
   read_record r;
   const auto long_record = [&](std::uint64_t payload) -> std::span<const std::uint64_t> {
@@ -170,13 +179,14 @@ bool references::collect(std::span<const std::uint32_t> cut, batch& b) {
     if (o.payload != payload || o.type != layout::type_of_long_record) return {};
     return {reinterpret_cast<const std::uint64_t*>(host_.base() + payload), o.bytes / 8};
   };
-  for (std::uint32_t i = 0; i < rings_.count(); ++i) {
-    b.heads[i] = rings_.head(i);
-    while (b.heads[i] != cut[i] && b.entries.size() < entries_at_once) {
+  for (std::uint32_t i = 0; i < rings_.count(); ++i) b.heads[i] = rings_.head(i);
+  for (std::uint32_t k = 0; k < rings_.count(); ++k) {
+    // That of the lane that settles first, so that it has room for what is owed.
+    const std::uint32_t i = (settling_lane_ + k) % rings_.count();
+    while (b.heads[i] != cut[i] && b.entries.size() < entries_max) {
       any = true;
       if (!read_record_at(host_.base(), rings_.shape(), i, b.heads[i], cut[i], long_record, r)) {
         // Its content is lost, and with it the place where the next record begins.
-        ++sums_.damaged;
         b.in_doubt = true;
         b.heads[i] = cut[i];
         break;
@@ -190,11 +200,25 @@ bool references::collect(std::span<const std::uint32_t> cut, batch& b) {
   return any;
 }
 
-status references::apply(std::span<const std::uint32_t> cut) {
+status references::apply(std::span<const std::uint32_t> cut, bool unpaid_drifts) {
   batch b;
   b.heads.resize(rings_.count());
-  while (collect(cut, b)) {
-    if (status s = apply_batch(b); !s) return s;
+  b.unpaid_drifts = unpaid_drifts;
+  std::size_t entries_max = entries_at_once;
+  while (collect(cut, b, entries_max)) {
+    b.may_be_in_vain = !unpaid_drifts && b.heads[settling_lane_] == cut[settling_lane_];
+    for (std::uint32_t i = 0; i < rings_.count(); ++i) {
+      b.may_be_in_vain = b.may_be_in_vain && (i == settling_lane_ || rings_.head(i) == cut[i]);
+    }
+    status s = apply_batch(b);
+    if (b.in_vain) return s;
+    // In a full pool a transaction has the log that its lane has, and no more.
+    if (s.error() == errc::no_space && b.records > 1) {
+      entries_max = std::max<std::size_t>(b.entries.size() / 4, 1);
+      continue;
+    }
+    if (s.error() == errc::no_space) s = apply_in_parts(b);
+    if (!s) return s;
   }
   return {};
 }
@@ -202,11 +226,12 @@ status references::apply(std::span<const std::uint32_t> cut) {
 status references::apply_batch(batch& b) {
   using words_type = std::vector<tx::assigned_bytes>;
   words_type words;
-  b.fallen.clear();
-  b.risen.clear();
   count_entries(b, words);
+  // Debts that nobody has paid yet stay where they are.
+  b.in_vain = b.may_be_in_vain && words.empty() && b.owed.size() == b.entries.size() && !b.in_doubt;
+  if (b.in_vain) return {};
   const std::uint64_t unsettled =
-      unsettled_ | (b.fallen.empty() ? 0 : objects_waiting) | (b.in_doubt ? counts_in_doubt : 0);
+      unsettled_ | (b.fallen.empty() ? 0 : layout::objects_waiting) | (b.in_doubt ? layout::counts_in_doubt : 0);
   const ring_shape& s = rings_.shape();
   const auto add = [&](std::uint64_t at, std::uint64_t content) {
     words.push_back({at, seal_word(content, word_seed(at)), 8});
@@ -215,17 +240,59 @@ status references::apply_batch(batch& b) {
   for (std::uint32_t i = 0; i < rings_.count(); ++i) {
     if (b.heads[i] != rings_.head(i) && !planted(plant::record_applied_twice)) add(s.head_at(i), b.heads[i]);
   }
+  debt owed{0, 0, {}};
+  for (const std::uint64_t e : b.owed) owed.payloads.push_back(layout::entry_place(e));
+  debts_.reserve(debts_.size() + 1);
   const status done = in_transaction([&](tx::open_transaction& t) {
     for (const std::uint64_t payload : b.long_records) {
       if (status freed = t.release(payload); !freed) return freed;
     }
+    owed.lane = settling_lane_ = t.lane();
+    owed.place = rings_.end(owed.lane);
+    changes_[owed.lane].owe(b.owed);
     return t.assign_all(words);
   });
   if (!done) return done;
+  if (!owed.payloads.empty()) debts_.push_back(std::move(owed));
+  applied(b, unsettled);
+  return {};
+}
+
+// Without room for a transaction that counts everything: counts are in doubt until all of them are there.
+status references::apply_in_parts(batch& b) {
+  const std::uint64_t before = unsettled_;
+  if (status s = mark_unsettled(before | layout::counts_in_doubt); !s) return s;
+  b.unpaid_drifts = true;
+  std::vector<tx::assigned_bytes> words;
+  count_entries(b, words);
+  if (status s = write_counts(words); !s) return s;
+  for (const std::uint64_t payload : b.long_records) {
+    if (status s = in_transaction([&](tx::open_transaction& t) { return t.release(payload); }); !s) return s;
+  }
+  const std::uint64_t unsettled =
+      before | (b.fallen.empty() ? 0 : layout::objects_waiting) | (b.in_doubt ? layout::counts_in_doubt : 0);
+  words.clear();
+  const ring_shape& s = rings_.shape();
+  const auto add = [&](std::uint64_t at, std::uint64_t content) {
+    words.push_back({at, seal_word(content, word_seed(at)), 8});
+  };
+  for (std::uint32_t i = 0; i < rings_.count(); ++i) {
+    if (b.heads[i] != rings_.head(i)) add(s.head_at(i), b.heads[i]);
+  }
+  add(s.unsettled_at(), unsettled);
+  if (status done = in_transaction([&](tx::open_transaction& t) { return t.assign_all(words); }); !done) return done;
+  applied(b, unsettled);
+  return {};
+}
+
+void references::applied(const batch& b, std::uint64_t unsettled) {
   for (std::uint32_t i = 0; i < rings_.count(); ++i) rings_.applied(i, b.heads[i]);
+  std::erase_if(debts_, [&](const debt& d) { return static_cast<std::int32_t>(rings_.head(d.lane) - d.place) > 0; });
   unsettled_ = unsettled;
   sums_.records += b.records;
   sums_.entries += b.entries.size();
+  sums_.drifted += b.drifted;
+  sums_.damaged += b.in_doubt ? 1 : 0;
   for (const std::uint64_t payload : b.risen) {
     if (!planted(plant::count_not_read_again)) revision_ += dying_.erase(payload);
   }
@@ -234,12 +301,21 @@ status references::apply_batch(batch& b) {
     new_ones_ = true;
     ++revision_;
   }
-  return {};
+}
+
+bool references::is_owed(std::uint64_t payload) const noexcept {
+  return std::any_of(debts_.begin(), debts_.end(), [payload](const debt& d) {
+    return std::find(d.payloads.begin(), d.payloads.end(), payload) != d.payloads.end();
+  });
 }
 
 // Places in order: those in one object follow each other.
 void references::count_entries(batch& b, std::vector<tx::assigned_bytes>& words) {
   using what = layout::reference_change;
+  b.fallen.clear();
+  b.risen.clear();
+  b.owed.clear();
+  b.drifted = 0;
   std::sort(b.entries.begin(), b.entries.end(),
             [](std::uint64_t x, std::uint64_t y) { return layout::entry_place(x) < layout::entry_place(y); });
   counted_object o;
@@ -249,7 +325,7 @@ void references::count_entries(batch& b, std::vector<tx::assigned_bytes>& words)
     const std::uint64_t place = layout::entry_place(e);
     if (place != last && (o.bytes == 0 || place < o.payload || place - o.payload >= o.bytes)) {
       if (o.bytes != 0) count_object(o, c, b, words);
-      o = host_.around(place);
+      o = host_.is_counted(place) ? host_.around(place) : counted_object{};
       c = {};
     }
     last = place;
@@ -272,8 +348,17 @@ void references::count_object(const counted_object& o, const change& c, batch& b
                               std::vector<tx::assigned_bytes>& words) {
   const layout::reference_count before = count_of(o);
   layout::reference_count now = before;
-  change_count(now.strong, c.more, c.less, layout::strong_max, sums_.drifted);
-  change_count(now.weak, c.more_weak, c.less_weak, layout::weak_max, sums_.drifted);
+  const std::uint64_t strong = change_count(now.strong, c.more, c.less, layout::strong_max);
+  const std::uint64_t weak = change_count(now.weak, c.more_weak, c.less_weak, layout::weak_max);
+  if (b.unpaid_drifts) {
+    if (strong != 0) now.strong = layout::strong_max;
+    if (weak != 0) now.weak = layout::weak_max;
+    b.drifted += (strong != 0) + (weak != 0);
+  } else {
+    using what = layout::reference_change;
+    b.owed.insert(b.owed.end(), strong, layout::pack_entry(what::less, o.payload));
+    b.owed.insert(b.owed.end(), weak, layout::pack_entry(what::less_weak, o.payload));
+  }
   // An object that nothing has referred to yet is not dying: a program may be about to link it.
   now.dying = now.strong == 0 && (before.dying || c.less != 0 || c.let_go);
   if (now.dying) b.fallen.push_back(o.payload);
@@ -320,7 +405,7 @@ void references::stamp_new_ones() {
   new_ones_ = false;
 }
 
-bool references::nobody_inside(how what) {
+bool references::nobody_inside(how what) const {
   if (what != how::at_rest) host_.order_all();
   if (host_.any_barriers()) return false;
   for (unsigned i = 0; i < host_.lanes(); ++i) {
@@ -332,7 +417,7 @@ bool references::nobody_inside(how what) {
 status references::free_dead(how what) {
   // No transaction is open, and no record waits.  A transaction that begins after that finds no object whose counts are
   // 0.
-  const bool all = nobody_inside(what) && !rings_.any();
+  bool all = nobody_inside(what) && !rings_.any();
   std::vector<std::uint64_t> ready;
   for (const auto& [payload, number] : dying_) {
     const auto waits = [n = number](const stamp& s) { return s.number == n; };
@@ -341,18 +426,18 @@ status references::free_dead(how what) {
   }
   std::sort(ready.begin(), ready.end(), std::greater{});
   while (!ready.empty()) {
-    if (status s = free_some(ready, all); !s) return s;
+    if (status s = free_some(ready, all, what); !s) return s;
   }
   return {};
 }
 
 bool references::is_dead(std::uint64_t payload, counted_object& o, bool& waits) const noexcept {
-  o = host_.around(payload);
+  o = host_.is_counted(payload) ? host_.around(payload) : counted_object{};
   waits = false;
   if (o.bytes == 0 || o.payload != payload) return false;
   const layout::reference_count c = count_of(o);
   if ((!c.dying || c.strong != 0) && !planted(plant::count_not_read_again)) return false;
-  waits = (c.weak != 0 && !planted(plant::weak_not_cleared)) || host_.held(payload);
+  waits = (c.weak != 0 && !planted(plant::weak_not_cleared)) || host_.held(payload) || is_owed(payload);
   return !waits;
 }
 
@@ -414,13 +499,14 @@ class references::death {
 
  private:
   void lose(std::uint64_t place, bool weak) {
+    if (!of_.host_.is_counted(place)) return;
     const counted_object o = of_.host_.around(place);
     if (o.bytes == 0) return;
     loss& l = losses_[o.header];
     (weak ? l.weak : l.strong) += 1;
     const layout::reference_count c = of_.count_of(o);
     if (l.taken || c.strong == layout::strong_max || c.weak == layout::weak_max || c.strong == 0) return;
-    if (c.strong != l.strong || c.weak != l.weak || of_.host_.held(o.payload)) return;
+    if (c.strong != l.strong || c.weak != l.weak || of_.host_.held(o.payload) || of_.is_owed(o.payload)) return;
     l.taken = true;
     orphans_.push_back(o);
   }
@@ -437,7 +523,7 @@ class references::death {
   std::unordered_map<std::uint64_t, loss> losses_;
 };
 
-status references::free_some(std::vector<std::uint64_t>& ready, bool whole_families) {
+status references::free_some(std::vector<std::uint64_t>& ready, bool& whole_families, how what) {
   // acquire: pairs with use().
   const pointer_plans& plans = *plans_.load(std::memory_order_acquire);
   std::vector<counted_object> gone;
@@ -445,6 +531,7 @@ status references::free_some(std::vector<std::uint64_t>& ready, bool whole_famil
   const status done = in_transaction([&](tx::open_transaction& t) -> status {
     if (rings_.room(t.lane()) < rings_.shape().words / 2 + 2) {
       no_room = true;
+      settling_lane_ = t.lane();
       return fail(errc::busy, "the ring of lane %u has records", t.lane());
     }
     death d{*this, t, plans, whole_families};
@@ -472,7 +559,15 @@ status references::free_some(std::vector<std::uint64_t>& ready, bool whole_famil
     gone = d.gone();
     return {};
   });
-  if (no_room) return apply_all();  // records of another thread that had the lane before
+  if (no_room) {
+    // Records of another thread that had the lane before, or of the frees. Commits come with them whose transactions
+    // had company: what these have unlinked waits for that.
+    const status s = apply_all(what);
+    whole_families = whole_families && nobody_inside(what) && !rings_.any();
+    // What is owed fills the ring: the rest waits for a later turn.
+    if (rings_.room(settling_lane_) < rings_.shape().words / 2 + 2) ready.clear();
+    return s;
+  }
   if (!done) return done;
   for (const counted_object& o : gone) {
     revision_ += dying_.erase(o.payload);
@@ -484,16 +579,28 @@ status references::free_some(std::vector<std::uint64_t>& ready, bool whole_famil
 
 // ---- turns ----------------------------------------------------------------------------------------------------------
 
-status references::apply_all() {
-  std::vector<std::uint32_t> cut(rings_.count());
-  for (std::uint32_t i = 0; i < cut.size(); ++i) cut[i] = rings_.end(i);
-  return apply(cut);
+std::vector<std::uint32_t> references::ends() const {
+  std::vector<std::uint32_t> all(rings_.count());
+  for (std::uint32_t i = 0; i < all.size(); ++i) all[i] = rings_.end(i);
+  return all;
+}
+
+status references::apply_all(how what) {
+  const std::vector<std::uint32_t> cut = ends();
+  if (status s = apply(cut, false); !s || debts_.empty()) return s;
+  // Whatever can pay is applied if there is no other record, and no transaction that could have made one.
+  if (what == how::counts || (what != how::at_rest && !host_.can_order_all())) return {};
+  const std::vector<std::uint32_t> last = ends();
+  std::vector<std::uint32_t> others = last;
+  for (const debt& d : debts_) others[d.lane] = cut[d.lane];
+  if (others != cut || !nobody_inside(what) || ends() != last) return {};
+  return apply(last, true);
 }
 
 status references::turn(how what) {
   if (what != how::counts) see_who_has_left();
   if (planted(plant::zero_before_records) && what == how::running) (void)free_dead(what);
-  if (status s = apply_all(); !s || what == how::counts) return s;
+  if (status s = apply_all(what); !s || what == how::counts) return s;
   stamp_new_ones();
   if (dying_.empty() || in_doubt() || (what != how::at_rest && !host_.can_order_all())) return {};
   if (status s = free_dead(what); !s) return s;
@@ -526,8 +633,9 @@ status references::settle(how what) noexcept {
   if (what != how::at_rest) return {};
   try {
     const std::lock_guard guard{settling_};
-    return dying_.empty() && (unsettled_ & objects_waiting) != 0 ? mark_unsettled(unsettled_ & ~objects_waiting)
-                                                                 : status{};
+    return dying_.empty() && (unsettled_ & layout::objects_waiting) != 0
+               ? mark_unsettled(unsettled_ & ~layout::objects_waiting)
+               : status{};
   } catch (const std::bad_alloc&) {
     return fail(errc::no_memory, "no volatile memory to count references");
   }
@@ -552,64 +660,6 @@ reference_sums references::sums() noexcept {
   reference_sums s = sums_;
   s.waiting = dying_.size();
   return s;
-}
-
-// ---- from the pointers ----------------------------------------------------------------------------------------------
-
-status references::write_counts(std::span<const tx::assigned_bytes> words) {
-  constexpr std::size_t at_once = 1024;
-  for (std::size_t i = 0; i < words.size(); i += at_once) {
-    const auto some = words.subspan(i, std::min(at_once, words.size() - i));
-    const status s = in_transaction([&](tx::open_transaction& t) { return t.assign_all(some); });
-    if (!s) return s;
-  }
-  return {};
-}
-
-status references::recount() noexcept try {
-  const std::lock_guard guard{settling_};
-  recounted all{host_};
-  if (status s = all.count(*plans_.load(std::memory_order_acquire)); !s) return s;
-  std::vector<tx::assigned_bytes> words;
-  bool any_dying = false;
-  for (const auto& o : all.objects()) {
-    const layout::reference_count before = count_of(o.object);
-    const layout::reference_count now = o.counted(before.dying);
-    any_dying = any_dying || now.dying;
-    if (now != before) words.push_back({o.object.header + count_at, layout::pack(now), 4});
-  }
-  sums_.mended += words.size();
-  const ring_shape& s = rings_.shape();
-  for (std::uint32_t i = 0; i < rings_.count(); ++i) {
-    const std::uint64_t at = s.head_at(i);
-    const std::uint32_t end = rings_.end(i);
-    if (end != rings_.head(i)) words.push_back({at, seal_word(end, word_seed(at)), 8});
-  }
-  if (status done = write_counts(words); !done) return done;
-  for (std::uint32_t i = 0; i < rings_.count(); ++i) rings_.applied(i, rings_.end(i));
-  const std::uint64_t bits = any_dying ? objects_waiting : 0;
-  return bits == unsettled_ ? status{} : mark_unsettled(bits);
-} catch (const std::bad_alloc&) {
-  return fail(errc::no_memory, "no volatile memory to count references anew");
-}
-
-status references::find_dying() noexcept try {
-  const std::lock_guard guard{settling_};
-  bool short_of_memory = false;
-  const status s = host_.each([&](const counted_object& o) noexcept {
-    try {
-      if (!count_of(o).dying) return true;
-      dying_[o.payload] = next_stamp_;
-      new_ones_ = true;
-    } catch (const std::bad_alloc&) {
-      short_of_memory = true;
-    }
-    return !short_of_memory;
-  });
-  if (short_of_memory) throw std::bad_alloc{};
-  return s;
-} catch (const std::bad_alloc&) {
-  return fail(errc::no_memory, "no volatile memory for objects that are dying");
 }
 
 }  // namespace nvm::object

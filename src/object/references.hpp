@@ -19,6 +19,15 @@
 // are applied.  A thread that found the object before it was unlinked is in a transaction that was open, or holds it:
 // that is what programs promise (docs/gc.md).
 //
+// A `less` that finds a count of 0 is paid by a `more` of another lane, whose record is read later: it goes back into
+// the ring of the lane that settles, in the transaction that applies the others, and its object stays until it is paid.
+// One that is not paid while no transaction is open and all records are applied shows that the count has drifted.
+//
+// Object stores.  References to their objects are not counted: a store is collected by itself, from its own root
+// (docs/stores.md).  Pointers of these objects to the pool's own are.  Deletion takes a store's objects at once, and
+// pointers that led into it may be left: so an open makes counts anew in a pool that has had stores (counts_go_wrong),
+// and until then objects at places that were a store's do not die.
+//
 // Weak pointers.  An object that has died while weak pointers lead to it stays as it is, a zombie: they may be
 // followed, and a program may refer to it again, which counts like any reference.  Where no transaction is open all
 // objects are looked at, and weak pointers to zombies become null, by transactions whose records say so; the object
@@ -41,6 +50,7 @@
 #include <span>
 #include <thread>
 #include <unordered_map>
+#include <unordered_set>
 #include <vector>
 
 #include "object/reference_changes.hpp"
@@ -130,13 +140,18 @@ class references final : public tx::reference_log {
   // that were dying are found.
   [[nodiscard]] status recount() noexcept;
   [[nodiscard]] status find_dying() noexcept;
-  [[nodiscard]] bool in_doubt() const noexcept { return (unsettled_ & counts_in_doubt) != 0; }
+  [[nodiscard]] bool in_doubt() const noexcept { return (unsettled_ & layout::counts_in_doubt) != 0; }
+  // Whether the next open makes counts anew.
+  [[nodiscard]] bool is_to_recount() const noexcept {
+    return (unsettled_ & (layout::counts_in_doubt | layout::counts_go_wrong)) != 0;
+  }
+  // Before the first page comes to an object store.
+  [[nodiscard]] status lose_counts() noexcept;
+  // Whether objects of the type may have references; true where nobody has described it.
+  [[nodiscard]] bool may_refer(std::uint32_t type) const noexcept;
 
   [[nodiscard]] layout::reference_count count_of(const counted_object& o) const noexcept;
   [[nodiscard]] reference_sums sums() noexcept;
-
-  // Values of reference_rings_header::unsettled.
-  static constexpr std::uint64_t objects_waiting = 1, counts_in_doubt = 2;
 
  private:
   static constexpr std::uint64_t count_at = offsetof(layout::object_header, references);
@@ -160,10 +175,21 @@ class references final : public tx::reference_log {
     std::vector<std::uint32_t> heads;
     std::vector<std::uint64_t> long_records;
     std::vector<std::uint64_t> fallen, risen;  // payloads
+    std::vector<std::uint64_t> owed;           // entries that found nothing to take
     std::uint64_t records = 0;
+    std::uint64_t drifted = 0;
+    bool unpaid_drifts = false;  // nothing can pay what is owed
+    // There is no other record; nothing was paid, so that nothing was applied.
+    bool may_be_in_vain = false, in_vain = false;
     bool in_doubt = false;
   };
   class death;  // objects freed in one transaction
+  // A record of what is owed: it waits as long as its ring's head is not after `place`.
+  struct debt {
+    unsigned lane;
+    std::uint32_t place;
+    std::vector<std::uint64_t> payloads;
+  };
 
   template <class Tell>
   void note(unsigned lane, Tell&& tell) noexcept;
@@ -172,9 +198,14 @@ class references final : public tx::reference_log {
   void tell_watcher(unsigned lane, std::span<const std::uint64_t> entries) noexcept;
 
   [[nodiscard]] status turn(how what);
-  [[nodiscard]] status apply(std::span<const std::uint32_t> cut);
-  [[nodiscard]] bool collect(std::span<const std::uint32_t> cut, batch& b);
+  [[nodiscard]] status apply(std::span<const std::uint32_t> cut, bool unpaid_drifts);
+  [[nodiscard]] bool collect(std::span<const std::uint32_t> cut, batch& b, std::size_t entries_max);
   [[nodiscard]] status apply_batch(batch& b);
+  [[nodiscard]] status apply_in_parts(batch& b);
+  void applied(const batch& b, std::uint64_t unsettled);
+  [[nodiscard]] bool is_owed(std::uint64_t payload) const noexcept;
+  [[nodiscard]] std::vector<std::uint32_t> ends() const;
+  [[nodiscard]] std::unordered_set<std::uint64_t> places_left();
   void count_entries(batch& b, std::vector<tx::assigned_bytes>& words);
   void count_object(const counted_object& o, const change& c, batch& b, std::vector<tx::assigned_bytes>& words);
   [[nodiscard]] status in_transaction(const std::function<status(tx::open_transaction&)>& body);
@@ -182,16 +213,16 @@ class references final : public tx::reference_log {
 
   void see_who_has_left();
   void stamp_new_ones();
-  [[nodiscard]] bool nobody_inside(how what);
+  [[nodiscard]] bool nobody_inside(how what) const;
   [[nodiscard]] status free_dead(how what);
-  [[nodiscard]] status apply_all();
+  [[nodiscard]] status apply_all(how what);
   [[nodiscard]] status clear_weak(how what);
   [[nodiscard]] status clear_weak_of(const std::vector<counted_object>& dead, how what);
   // The zombies, ascending.
   [[nodiscard]] std::vector<counted_object> zombies() const;
   [[nodiscard]] status find_weak(const std::vector<counted_object>& dead, how what, std::vector<std::uint64_t>& words,
                                  bool& whole);
-  [[nodiscard]] status free_some(std::vector<std::uint64_t>& ready, bool whole_families);
+  [[nodiscard]] status free_some(std::vector<std::uint64_t>& ready, bool& whole_families, how what);
   [[nodiscard]] bool is_dead(std::uint64_t payload, counted_object& o, bool& waits) const noexcept;
   [[nodiscard]] status write_counts(std::span<const tx::assigned_bytes> words);
 
@@ -211,7 +242,9 @@ class references final : public tx::reference_log {
   std::vector<stamp> stamps_;                               // of those that wait
   std::uint64_t next_stamp_ = 1;
   bool new_ones_ = false;
-  std::uint64_t revision_ = 0;  // of dying_
+  std::vector<debt> debts_;
+  std::uint32_t settling_lane_ = 0;  // the last one
+  std::uint64_t revision_ = 0;       // of dying_
   reference_sums sums_;
 };
 

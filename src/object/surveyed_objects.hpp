@@ -59,8 +59,9 @@ class surveyed_objects {
   // All pages that the pool has.  Objects of object stores are found, and are never unmarked(): they are theirs to
   // collect.  May throw std::bad_alloc.
   void begin_pool(const geometry& now);
-  // Reads the maps and allocation words of some more pages; true: there are no more.  has_still(page): the store has
-  // not given it back.  errc::corrupt names what is damaged, or was being changed.  May throw std::bad_alloc.
+  // Reads the maps and allocation words of some more pages; true: there are no more.  has_still(page, first): the page
+  // is still of the cluster that begins there.  errc::corrupt names what is damaged, or was being changed.  May throw
+  // std::bad_alloc.
   template <class HasStill>
   [[nodiscard]] result<bool> survey(unsigned pages_max, HasStill&& has_still) {
     for (; reading_ < parts_.size(); ++reading_) {
@@ -68,7 +69,7 @@ class surveyed_objects {
       for (p.read = std::max(p.read, p.what.header_pages); p.read < p.what.pages;) {
         if (pages_max == 0) return false;
         --pages_max;
-        if (!has_still(p.what.page + p.read)) {
+        if (!has_still(p.what.page + p.read, p.what.page)) {
           ++p.read;
           continue;
         }

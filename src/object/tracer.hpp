@@ -62,7 +62,13 @@ struct payload_place {
                                                       std::uint64_t room) noexcept {
   layout::object_header h;
   if (room > sizeof h) {
-    std::memcpy(&h, base + header, sizeof h);
+    // relaxed: a commit of another thread may store the count in it, which is not read here.
+    std::array<std::uint64_t, sizeof h / sizeof(std::uint64_t)> words;
+    for (std::size_t i = 0; i < words.size(); ++i) {
+      const auto* const from = reinterpret_cast<const std::uint64_t*>(base + header) + i;
+      words[i] = __atomic_load_n(from, __ATOMIC_RELAXED);
+    }
+    std::memcpy(&h, words.data(), sizeof h);
     const std::uint64_t size = layout::object_size(h);
     const auto a = layout::alignment_of(h, header);
     if (layout::object_header_holds(h, header) && size <= room - sizeof h && a && a->gap <= room &&

@@ -44,7 +44,7 @@ class record_check {
     if (r_.size == 0 || r_.size > std::uint64_t{1} << 40) {
       return {"size of a type", at_ + offsetof(type_record, size), r_.size};
     }
-    if (fault f = fields(0, r_.fields, r_.size, 0, false); f.what != nullptr) return f;
+    if (fault f = fields(0, r_.fields, r_.size, 0, {}); f.what != nullptr) return f;
     layout::type_fingerprint print;
     print.word(r_.size);
     print.word(r_.align);
@@ -69,16 +69,21 @@ class record_check {
                                        [](char c) { return (static_cast<unsigned char>(c) < 0x20) || c == 0x7F; });
   }
 
+  // What fields lie in, at any depth.
+  struct around {
+    bool of_union = false;  // they are its members
+    bool in_union = false;
+  };
   // Checks fields [begin, end) of something of `room` bytes; the members of a union share these.
   [[nodiscard]] fault fields(std::uint32_t begin, std::uint32_t end, std::uint64_t room, unsigned depth,
-                             bool of_union) const {
+                             around in) const {
     const std::uint64_t texts = sizeof r_ + std::uint64_t{r_.fields} * sizeof(type_field);
     std::uint64_t free_from = 0;
     for (std::uint32_t i = begin; i < end; i += 1 + field(i).inner) {
       const type_field& f = field(i);
       const std::uint64_t at = at_ + sizeof r_ + i * sizeof f;
       const auto kind = static_cast<std::uint32_t>(f.kind);
-      if (kind == 0 || kind > layout::field_kind_last)
+      if (kind == 0 || kind > layout::field_kind_last || (f.kind == field_kind::reset && in.in_union))
         return {"kind of a field", at + offsetof(type_field, kind), kind};
       if (!is_text(f.name, texts)) return {"place of a name", at + offsetof(type_field, name), f.name};
       if (f.offset < free_from || f.offset > room) {
@@ -99,9 +104,10 @@ class record_check {
       if (!bytes || *bytes > room - f.offset || (flexible && (depth != 0 || i + 1 + f.inner != end))) {
         return {"number of elements", at + offsetof(type_field, count), f.count};
       }
-      free_from = of_union ? 0 : f.offset + *bytes;
+      free_from = in.of_union ? 0 : f.offset + *bytes;
       const bool is_union = f.kind == field_kind::tagged_union;
-      if (fault inner = fields(i + 1, i + 1 + f.inner, f.element_bytes, depth + 1, is_union); inner.what != nullptr) {
+      const around inside{is_union, is_union || in.in_union};
+      if (fault inner = fields(i + 1, i + 1 + f.inner, f.element_bytes, depth + 1, inside); inner.what != nullptr) {
         return inner;
       }
     }

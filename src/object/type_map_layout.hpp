@@ -56,12 +56,13 @@ enum class field_kind : std::uint32_t {
   structure = 9,         // an array of structures; the `inner` fields that follow are those of one element
   weak_pointer = 10,     // NVM_WEAK_PTR: as `pointer`, and keeps nothing alive
   static_pointer = 11,   // NVM_STATIC_PTR: to constant data or a function of the program
-  by_visitor = 12,   // structures whose pointers a function of the program tells, that of type `target` (NVM_VISIT);
-                     // the `inner` fields that follow say to people what lies in one element
-  tagged_union = 13  // unions; the `inner` fields are their members, each one field with what is inside of it, and
-                     // `target` is the place of the tag (object/union_tag.hpp): the number of the member that counts
+  by_visitor = 12,    // structures whose pointers a function of the program tells, that of type `target` (NVM_VISIT);
+                      // the `inner` fields that follow say to people what lies in one element
+  tagged_union = 13,  // unions; the `inner` fields are their members, each one field with what is inside of it, and
+                      // `target` is the place of the tag (object/union_tag.hpp): the number of the member that counts
+  reset = 14          // NVM_RESET: bytes of any meaning that are zero after each open; not inside of a tagged_union
 };
-inline constexpr std::uint32_t field_kind_last = 13;
+inline constexpr std::uint32_t field_kind_last = 14;
 
 constexpr bool is_pointer(field_kind k) noexcept {
   return k == field_kind::pointer || k == field_kind::volatile_pointer || k == field_kind::weak_pointer ||

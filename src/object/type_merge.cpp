@@ -41,6 +41,8 @@ const char* name_of(field_kind k) noexcept {
       return "by visitor";
     case field_kind::tagged_union:
       return "union";
+    case field_kind::reset:
+      return "reset";
   }
   return "?";
 }
@@ -71,42 +73,91 @@ std::string bits_in(std::string_view name) {
   return bits;
 }
 
-// May throw std::bad_alloc.
-bool harmless(const type_record& before, const type_record& now) {
-  if (before.canonical != now.canonical || before.size != now.size || before.align != now.align ||
-      before.fields != now.fields || std::strcmp(object::name_of(before), object::name_of(now)) != 0) {
-    return false;
+// Bytes that nothing is lost of when they become zero: no pointer into the pool is among them, which may be counted.
+bool may_be_reset(const type_field& f) noexcept {
+  const type_field* const inner = &f + 1;
+  return f.kind != field_kind::pointer && f.kind != field_kind::weak_pointer && f.kind != field_kind::by_visitor &&
+         f.kind != field_kind::tagged_union &&
+         (f.kind != field_kind::structure || std::all_of(inner, inner + f.inner, may_be_reset));
+}
+
+// Whether the field is `name`, or a field inside of it.
+bool is_part_of(std::string_view field, std::string_view name) noexcept {
+  return field.starts_with(name) && (field.size() == name.size() || field[name.size()] == '.');
+}
+
+class layout_change {
+ public:
+  layout_change(const type_record& before, const type_record& now, bool opening) noexcept
+      : before_{before}, now_{now}, opening_{opening} {}
+
+  // May throw std::bad_alloc.
+  [[nodiscard]] bool harmless() const {
+    return before_.canonical == now_.canonical && before_.size == now_.size && before_.align == now_.align &&
+           std::strcmp(object::name_of(before_), object::name_of(now_)) == 0 &&
+           fields(fields_of(before_), before_.fields, fields_of(now_), now_.fields);
   }
-  for (std::uint32_t i = 0; i < now.fields; ++i) {
-    const type_field& a = fields_of(before)[i];
-    const type_field& b = fields_of(now)[i];
-    if (a.offset != b.offset || a.element_bytes != b.element_bytes || a.count != b.count || a.inner != b.inner) {
-      return false;
+
+ private:
+  // The same things around both.
+  [[nodiscard]] bool fields(const type_field* a, std::uint32_t of_a, const type_field* b, std::uint32_t of_b) const {
+    const type_field* const a_end = a + of_a;
+    for (const type_field* const b_end = b + of_b; b != b_end; b += 1 + b->inner) {
+      if (b->kind == field_kind::reset && !(a != a_end && a->kind == field_kind::reset && a->offset == b->offset)) {
+        if (!becomes_reset(a, a_end, *b)) return false;
+        continue;
+      }
+      if (a == a_end || !field(*a, *b)) return false;
+      a += 1 + a->inner;
     }
+    return a == a_end;
+  }
+  // Passes over the fields that lie where `b` does now: it itself, or what was inside of it.
+  [[nodiscard]] bool becomes_reset(const type_field*& a, const type_field* a_end, const type_field& b) const {
+    const bool open = b.count == 0;
+    // Where no flexible array was, objects may be arrays of the type, or have something else after it.
+    if (open && (a == a_end || a->count != 0)) return false;
+    const std::uint64_t end = b.offset + b.element_bytes * b.count;
+    const std::string_view name = text_at(now_, b.name);
+    const type_field* const first = a;
+    for (; a != a_end && (open || a->offset < end); a += 1 + a->inner) {
+      const bool inside = open || (a->count != 0 && a->offset + a->element_bytes * a->count <= end);
+      if (a->offset < b.offset || (a == first && a->offset != b.offset)) return false;
+      if (!inside || !is_part_of(text_at(before_, a->name), name) || !may_be_reset(*a)) return false;
+    }
+    return opening_;
+  }
+  [[nodiscard]] bool field(const type_field& a, const type_field& b) const {
+    if (a.offset != b.offset || a.element_bytes != b.element_bytes || a.count != b.count) return false;
     // A map that knows less about a pointer than the other contradicts nothing.
     const bool refined =
         may_become(a.kind, b.kind) && (a.kind != b.kind || a.target == b.target || a.target == 0 || b.target == 0);
     const bool tagged = a.kind == field_kind::tagged_union;
     if (!refined && (a.kind != b.kind || (!tagged && a.target != b.target))) return false;
-    if (std::strcmp(tag_of(before, a), tag_of(now, b)) != 0) return false;
-    const char* name = text_at(now, b.name);
-    if (std::strcmp(text_at(before, a.name), name) != 0 &&
-        (has_field(before, name) || bits_in(text_at(before, a.name)) != bits_in(name))) {
+    if (std::strcmp(tag_of(before_, a), tag_of(now_, b)) != 0) return false;
+    const char* name = text_at(now_, b.name);
+    if (std::strcmp(text_at(before_, a.name), name) != 0 &&
+        (has_field(before_, name) || bits_in(text_at(before_, a.name)) != bits_in(name))) {
       return false;
     }
+    return fields(&a + 1, a.inner, &b + 1, b.inner);
   }
-  return true;
-}
+
+  const type_record& before_;
+  const type_record& now_;
+  const bool opening_;
+};
 
 }  // namespace
 
-type_comparison compare_types(const type_map& stored, const type_map& ours) {
+type_comparison compare_types(const type_map& stored, const type_map& ours, when seen) {
   type_comparison c;
   for (const type_record* r : ours.records()) {
     const type_record* there = stored.find(r->id);
     if (there != nullptr && same(*there, *r)) continue;
     c.changes = true;
-    if (there != nullptr && !harmless(*there, *r)) c.differing.push_back({there, r});
+    if (there == nullptr) continue;
+    if (!layout_change{*there, *r, seen == when::at_open}.harmless()) c.differing.push_back({there, r});
   }
   return c;
 }
@@ -145,7 +196,8 @@ void describe(const type_record& r, char* text, std::size_t bytes) noexcept {
     if (f.count != 1) add("%" PRIu64 " ", f.count);
     add("%s", name_of(f.kind));
     if (number && f.kind != field_kind::boolean) add("%" PRIu64, f.element_bytes * 8);
-    if (layout::is_container(f.kind) || f.kind == field_kind::bytes) add("(%" PRIu64 ")", f.element_bytes);
+    const bool opaque = f.kind == field_kind::bytes || f.kind == field_kind::reset;
+    if (layout::is_container(f.kind) || opaque) add("(%" PRIu64 ")", f.element_bytes);
     add(" at %" PRIu64, f.offset);
   }
   add("%s", "}");

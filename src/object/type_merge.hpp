@@ -1,8 +1,9 @@
 // The types of a program beside those of a pool: what is new, what is the same, what has another layout.
 //
 // A layout that differs is harmless where every byte keeps its meaning: a field has a new name that no field had
-// before, or a pointer is now declared NVM_PTR, or with its type.  Any other difference would let the program misread
-// old objects; the caller finds out whether there are any.
+// before, or a pointer is now declared NVM_PTR, or with its type.  A field that is now NVM_RESET, of the same name, is
+// harmless where the pool is being opened, since it is zeroed then, unless it was a pointer into the pool, which may be
+// counted.  Any other difference would let the program misread old objects; the caller finds out whether there are any.
 #pragma once
 
 #include <cstddef>
@@ -25,8 +26,9 @@ struct type_comparison {
   // In the order of their ids; objects of these types, or of aliases, mean something else to this program.
   std::vector<type_difference> differing;
 };
+enum class when { at_open, later };
 // May throw std::bad_alloc.
-[[nodiscard]] type_comparison compare_types(const type_map& stored, const type_map& ours);
+[[nodiscard]] type_comparison compare_types(const type_map& stored, const type_map& ours, when seen = when::at_open);
 
 // The records of both maps; ours where both have one.  May throw std::bad_alloc.
 [[nodiscard]] type_map_writer::words merge_types(const type_map& stored, const type_map& ours);

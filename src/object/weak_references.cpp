@@ -29,7 +29,7 @@ std::vector<counted_object> references::zombies() const {
 status references::clear_weak(how what) {
   if ((what != how::paused && what != how::at_rest) || zombies().empty()) return {};
   if (!nobody_inside(what)) return {};
-  if (status s = apply_all(); !s) return s;
+  if (status s = apply_all(what); !s) return s;
   return clear_weak_of(zombies(), what);
 }
 
@@ -81,7 +81,7 @@ status references::clear_weak_of(const std::vector<counted_object>& dead, how wh
   for (std::size_t i = 0; i < words.size(); i += null_words_at_once) {
     const auto some = std::span{words}.subspan(i, std::min(null_words_at_once, words.size() - i));
     status s = in_transaction([&](tx::open_transaction& t) { return t.assign_all(null_words(host_.base(), some)); });
-    if (s) s = apply_all();
+    if (s) s = apply_all(what);
     if (!s) return s;
     sums_.cleared += some.size();
   }
@@ -102,10 +102,10 @@ status references::hold_living(const std::function<std::uint64_t()>& place,
                                const std::function<status(const counted_object&)>& hold) noexcept try {
   const std::lock_guard guard{settling_};
   settler_.store(std::this_thread::get_id(), std::memory_order_relaxed);
-  status s = rings_.any() ? apply_all() : status{};
+  status s = rings_.any() ? apply_all(how::counts) : status{};
   if (s) {
     const std::uint64_t at = place();
-    const counted_object o = host_.around(at);
+    const counted_object o = host_.is_counted(at) ? host_.around(at) : counted_object{};
     s = o.bytes == 0 || count_of(o).dying
             ? status{fail(errc::not_found, "the object at offset %lu has died, or there is none", at)}
             : hold(o);

@@ -264,6 +264,7 @@ result<file_facts> file::facts() const noexcept {
   f.owner = s.st_uid;
   f.mode = s.st_mode & 07777;
   f.regular = S_ISREG(s.st_mode);
+  f.block_bytes = static_cast<std::uint32_t>(s.st_blksize);
   return f;
 }
 

@@ -50,6 +50,7 @@ struct file_facts {
   std::uint32_t owner = 0;            // user id
   std::uint32_t mode = 0;             // permission bits
   bool regular = false;
+  std::uint32_t block_bytes = 0;  // of a file in memory: of its huge pages, if it may have such
 };
 
 // Identity that tells a file from its copies, for as long as it exists.

@@ -187,8 +187,9 @@ status slot::show(std::uint64_t bytes) noexcept {
 
 status slot::put_over(int descriptor, std::uint64_t from, std::uint64_t to) noexcept {
   NVM_ASSERT(base_ != 0 && from <= to && to <= bytes_);
-  void* const got = ::mmap(base() + from, to - from, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE | MAP_FIXED,
-                           descriptor, static_cast<off_t>(from));
+  // Inaccessible until show(): in a process that locks its memory the kernel makes the pages of what is accessible.
+  void* const got = ::mmap(base() + from, to - from, PROT_NONE, MAP_SHARED | MAP_NORESERVE | MAP_FIXED, descriptor,
+                           static_cast<off_t>(from));
   if (got != MAP_FAILED && ::madvise(got, to - from, MADV_DONTFORK) == 0) return {};
   return fail(errc::system, "cannot map %" PRIu64 " bytes of memory over the pool's at 0x%" PRIxPTR ": %s", to - from,
               base_ + from, std::strerror(errno));

@@ -164,7 +164,8 @@ result<std::uint64_t> pool_file::extend(std::uint64_t pages_min) noexcept {
 // ---- pages that are given back ------------------------------------------------------------------------------------
 
 status pool_file::fill(std::uint64_t page, std::uint64_t count) noexcept {
-  if (!file_) return {};
+  // Of a pool with a tier each page gets its blocks when it is touched, and the tier is told.
+  if (!file_ || sparse_) return {};
   auto s = allocate_again(file_, shape_.page_offset(page), shape_.page_offset(page + count));
   return s ? s : status{named(path(), s.error())};
 }
@@ -178,6 +179,7 @@ status pool_file::punch(std::uint64_t page, std::uint64_t count) noexcept {
     if (hooks_.punched != nullptr) hooks_.punched(hooks_.context, from, bytes);
     return {};
   }
+  const std::lock_guard go{blocks_going_};
   if (auto s = file_.punch(from, bytes); !s) return named(path(), s.error());
   // The process's own copy of the pages; they show the file, which has zeros.
   if (has_image(superblock_)) return platform::drop_private_pages(base() + from, bytes);
@@ -196,6 +198,7 @@ status pool_file::end_file() noexcept {
   const auto has = file_.size();
   if (!has) return named(path(), has.error());
   if (*has <= bytes) return {};
+  const std::lock_guard go{blocks_going_};
   auto s = file_.truncate(bytes);
   return s ? s : status{named(path(), s.error())};
 }

@@ -242,6 +242,9 @@ class pool_file {
   // Pages that are nobody's, with feature_holes, have no blocks any more, and hold zeros.  errc::system where the file
   // system cannot do that.
   [[nodiscard]] status punch(std::uint64_t page, std::uint64_t count) noexcept;
+  // Held while blocks of the file go, and by a thread that reads pages of others: what is in use when it takes the lock
+  // can be read as long as it has it.  After growing_; nothing but the file system and the mapping is called under it.
+  [[nodiscard]] std::mutex& blocks_going() noexcept { return blocks_going_; }
   // Free pages may be holes.
   [[nodiscard]] bool has_holes() const noexcept { return has_compatible_feature(layout::feature_holes); }
 
@@ -410,6 +413,7 @@ class pool_file {
   std::atomic<std::uint64_t> cuts_{0};        // times that the pool became shorter
   file_hooks hooks_;
   std::mutex growing_;  // guards superblock_ and the file's length; taken before anything of media/
+  std::mutex blocks_going_;
   std::atomic<void*> owner_{nullptr};
   std::atomic<bool> forked_{false};
   std::atomic<bool> closed_{false};

@@ -50,6 +50,8 @@ inline constexpr std::uint64_t home_bytes_max = std::uint64_t{1} << 46;  // so t
 //   store_kv         object stores may have key-value stores of their own (`key_values` of cluster_header)
 //   untyped_statics  objects of unknown type may hold addresses of the programs of the table of static pointers; set by
 //                    the first program that says so
+//   reset            the type map may have fields of kind reset (object/type_map_layout.hpp); set before the first
+//                    such map is written
 //
 // Bits of features_compat.  untyped_bytes: no object whose type nobody describes has pointers in it (enum nvm_untyped).
 // holes: free pages of the data may be holes of the file; set before the first is made, and never taken back.  Who does
@@ -68,6 +70,8 @@ inline constexpr std::uint32_t feature_stores = 256;
 inline constexpr std::uint32_t feature_tier = 512;
 inline constexpr std::uint32_t feature_store_kv = 2048;
 inline constexpr std::uint32_t feature_untyped_statics = 4096;
+inline constexpr std::uint32_t feature_reset = 8192;
+inline constexpr std::uint32_t feature_store_structures = 16384;
 
 enum class pool_state : std::uint32_t { clean = 1, open = 2 };
 

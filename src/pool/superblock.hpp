@@ -29,12 +29,13 @@ inline constexpr std::uint32_t features_ro_compat_known = 0;
 inline constexpr std::uint32_t features_incompat_known =
     layout::feature_engine | layout::feature_aligned | layout::feature_regions | layout::feature_bases |
     layout::feature_references | layout::feature_numbers | layout::feature_straight | layout::feature_statics |
-    layout::feature_stores | layout::feature_tier | layout::feature_store_kv | layout::feature_untyped_statics;
+    layout::feature_stores | layout::feature_tier | layout::feature_store_kv | layout::feature_untyped_statics |
+    layout::feature_reset | layout::feature_store_structures;
 // Feature bits that a pool may get while it is open.
 inline constexpr std::uint32_t features_incompat_added =
     layout::feature_aligned | layout::feature_regions | layout::feature_references | layout::feature_straight |
     layout::feature_statics | layout::feature_stores | layout::feature_tier | layout::feature_store_kv |
-    layout::feature_untyped_statics;
+    layout::feature_untyped_statics | layout::feature_reset | layout::feature_store_structures;
 // Feature bits that come and go.
 inline constexpr std::uint32_t features_incompat_passing = layout::feature_bases | layout::feature_numbers;
 inline constexpr std::uint32_t features_compat_added = layout::feature_untyped_bytes | layout::feature_holes;

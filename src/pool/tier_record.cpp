@@ -55,7 +55,8 @@ void pool_file::join_tier() noexcept {
   superblock_.features_incompat |= layout::feature_tier;
   features_.store(superblock_.features_incompat, std::memory_order_release);
   sparse_ = true;
-  memory_.keep_mapping();
+  // The mapping of a reader is its own already: zeros in the place of a lost page are for its calls alone (020).
+  if (!read_only_) memory_.keep_mapping();
 }
 
 status pool_file::keep_image_in(int descriptor) noexcept {

@@ -51,7 +51,7 @@ struct options {
 // One set, open.
 template <media M>
 struct set_state {
-  set_state(M& medium, std::byte* base, structure_pages& pages, unsigned in_directory, std::uint64_t state)
+  set_state(M& medium, std::byte* base, region_pages& pages, unsigned in_directory, std::uint64_t state)
       : where{medium, base, pages, static_cast<std::uint16_t>(layout::first_owner + in_directory)},
         index{in_directory},
         counts_at_rest{state >= layout::set_counted},
@@ -131,7 +131,7 @@ class domain {
   using thread = thread_state<M>;
   using set = set_state<M>;
 
-  domain(M& medium, std::byte* base, structure_pages& pages, const options& o) noexcept
+  domain(M& medium, std::byte* base, region_pages& pages, const options& o) noexcept
       : medium_{medium}, base_{base}, pages_{pages}, options_{o}, limbo_{epochs_, leases_} {}
   ~domain() {
     limbo_.forget([](entry* e) { delete e; });
@@ -305,9 +305,10 @@ class domain {
     s.is_counted.store(false, std::memory_order_release);
   }
 
-  // By a thread that holds the region and is inside.
-  void withdraw_tail(set& s, entry& e) noexcept;
-  // Withdraws the tails of all regions, if any was cut off since the last time.  Called by a thread that is inside.
+  // By a thread that holds the region and is inside.  True: the region has a tail, which could not be withdrawn yet.
+  bool withdraw_tail(set& s, entry& e) noexcept;
+  // Withdraws the tails of all regions, if any was cut off since the last time, or was left then.  Called by a thread
+  // that is inside.
   void withdraw_tails() noexcept;
   void note_cut() noexcept { cut_.store(true, std::memory_order_relaxed); }
 
@@ -358,7 +359,7 @@ class domain {
 
   [[nodiscard]] M& medium() noexcept { return medium_; }
   [[nodiscard]] std::byte* base() const noexcept { return base_; }
-  [[nodiscard]] structure_pages& pages() noexcept { return pages_; }
+  [[nodiscard]] region_pages& pages() noexcept { return pages_; }
   [[nodiscard]] record_log<M>& log() noexcept { return *log_; }
   // False: there is no set, or it is only looked at.
   [[nodiscard]] bool has_log() const noexcept { return log_ != nullptr; }
@@ -453,7 +454,7 @@ class domain {
 
   M& medium_;
   std::byte* base_;
-  structure_pages& pages_;
+  region_pages& pages_;
   const options options_;
   std::uint64_t directory_ = 0;  // offset
   std::uint64_t key_ = 0;

@@ -20,7 +20,7 @@ namespace nvm::region {
 // Places into which records may store.
 class record_targets {
  public:
-  explicit record_targets(const structure_pages& pages) noexcept : pages_{pages} {}
+  explicit record_targets(const region_pages& pages) noexcept : pages_{pages} {}
   [[nodiscard]] bool range(std::uint64_t offset, std::uint64_t bytes) const noexcept {
     return pages_.sizes().in_data(offset, bytes);
   }
@@ -34,12 +34,12 @@ class record_targets {
   [[nodiscard]] static bool segment(std::uint64_t, std::uint64_t) noexcept { return false; }
 
  private:
-  const structure_pages& pages_;
+  const region_pages& pages_;
 };
 
 // The offset that the anchors name, 0: none; errc::corrupt: neither copy can be read, or it is no directory.
 [[nodiscard]] inline result<std::uint64_t> find_directory(const std::byte* base, const geometry& g,
-                                                          const structure_pages& pages) noexcept {
+                                                          const region_pages& pages) noexcept {
   bool readable = false;
   for (unsigned copy = 0; copy < 2; ++copy) {
     const std::uint64_t at = anchor_word_at(g, copy, anchor_word::regions);
@@ -59,7 +59,7 @@ class record_targets {
   return std::uint64_t{0};
 }
 [[nodiscard]] inline status check_directory(const std::byte* base, std::uint64_t at,
-                                            const structure_pages& pages) noexcept {
+                                            const region_pages& pages) noexcept {
   const auto& d = *reinterpret_cast<const layout::directory*>(base + at);
   if (d.magic != layout::directory_magic || d.crc != checksum(&d, offsetof(layout::directory, crc), at)) {
     return fail(errc::corrupt, "directory of sets of regions at offset %lu fails its check", at);
@@ -541,7 +541,7 @@ void domain<M>::drop(set& s) noexcept {
   store_word(entry_at(s.index), layout::leaving);
   medium_.fence(edge{"region/E8"});
   struct job {
-    structure_pages& pages;
+    region_pages& pages;
     std::uint16_t owner;
     std::array<std::uint64_t, 64> at;
     std::size_t n = 0;

@@ -74,7 +74,7 @@ struct window {
 // Pages of the pool that are free, or of regions that could move; in order.  May throw std::bad_alloc.
 template <media M>
 std::vector<detail::stretch> transaction<M>::find_stretches() const {
-  const structure_pages& pages = domain_.pages();
+  const region_pages& pages = domain_.pages();
   const unsigned shift = pages.sizes().page_shift;
   std::vector<detail::stretch> movable;
   const auto see = [&](unsigned in_set, entry& e) {
@@ -135,7 +135,8 @@ bool transaction<M>::move_away(const detail::stretch& from) noexcept try {
   m.length = m.kept = e->length.load(std::memory_order_relaxed);
   m.relocates = true;
   moves.admit(m);
-  if (!moves.commit()) return false;
+  // Without a place for it the commit changes nothing.
+  if (!moves.commit() || moves.short_of_room_) return false;
   thread_.moved.add(1);
   return true;
 } catch (const std::bad_alloc&) {
@@ -145,7 +146,7 @@ bool transaction<M>::move_away(const detail::stretch& from) noexcept try {
 // Whether regions have moved, so that a run of so many pages may be there now.
 template <media M>
 bool transaction<M>::gather(std::uint64_t count) noexcept try {
-  structure_pages& pages = domain_.pages();
+  region_pages& pages = domain_.pages();
   const std::lock_guard no_set_goes{domain_.giving()};
   if (thread_.gathers || count < 2 || pages.free_pages() < count) return false;
   const std::vector<detail::stretch> all = find_stretches();

@@ -141,10 +141,13 @@ bool transaction<M>::take_replica(member& m) noexcept {
   };
   if (all.full()) {
     take_away();
-    if (all.full()) return false;
+    if (all.full()) {
+      if (at != 0) set_.where.put_slot(in_class, at);
+      return false;
+    }
   }
   if (at == 0) {
-    auto taken = set_.where.take_slot(in_class, thread_.number);
+    auto taken = set_.where.take_slot(in_class, thread_.number, [&] { domain_.about_to_change(set_); });
     if (!taken && taken.error() == errc::no_space) take_away();
     if (taken) at = *taken;
     if (at == 0) return false;

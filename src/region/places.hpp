@@ -27,14 +27,14 @@
 
 namespace nvm::region {
 
-[[nodiscard]] inline bool is_slot_of(const std::byte* base, const structure_pages& pages, std::uint16_t owner,
+[[nodiscard]] inline bool is_slot_of(const std::byte* base, const region_pages& pages, std::uint16_t owner,
                                      std::uint64_t place) noexcept;
 
 template <media M>
 class places {
  public:
   // May throw std::bad_alloc: an empty queue has memory.
-  places(M& medium, std::byte* base, structure_pages& pages, std::uint16_t owner)
+  places(M& medium, std::byte* base, region_pages& pages, std::uint16_t owner)
       : medium_{medium}, base_{base}, pages_{pages}, owner_{owner} {}
 
   [[nodiscard]] std::uint16_t owner() const noexcept { return owner_; }
@@ -42,14 +42,17 @@ class places {
     return layout::extent_pages << pages_.sizes().page_shift;
   }
 
-  // Offset of a free slot; its header is zero.  errc::no_space, no_memory, or the error of growth.
-  [[nodiscard]] result<std::uint64_t> take_slot(unsigned in_class, unsigned arena) noexcept {
+  // Offset of a free slot; its header is zero.  grows() is called before an extent is taken.  errc::no_space,
+  // no_memory, or the error of growth.
+  template <class Grows>
+  [[nodiscard]] result<std::uint64_t> take_slot(unsigned in_class, unsigned arena, Grows&& grows) noexcept {
     NVM_ASSERT(in_class < layout::all_classes);
     slots& s = slots_[in_class];
     // acquire: pairs with read_saved().
     if (unread_.load(std::memory_order_acquire) && is_empty(in_class)) read_saved();
     const std::lock_guard guard{s.lock};
     if (s.free.empty()) {
+      grows();
       if (status made = new_extent(in_class, arena); !made) return made.error();
     }
     const std::uint64_t at = s.free.front();
@@ -190,7 +193,7 @@ class places {
 
   M& medium_;
   std::byte* base_;
-  structure_pages& pages_;
+  region_pages& pages_;
   std::uint16_t owner_;
   std::array<slots, layout::all_classes> slots_;
   std::mutex reading_;  // taken before those of slots
@@ -233,6 +236,7 @@ class places {
       if (out.written != 0) return "a region without a place says that it was written";
       break;
     case layout::state::inside:
+      if (in_class == 0) return "a region is inside of a slot without room";
       if (out.written > room) return "a region is larger than its slot";
       break;
     case layout::state::run:
@@ -243,7 +247,7 @@ class places {
   return out.written > out.length ? "a region has more written bytes than bytes" : nullptr;
 }
 // Whether a slot is there, in an extent of the owner; `place` as saved_place().
-inline bool is_slot_of(const std::byte* base, const structure_pages& pages, std::uint16_t owner,
+inline bool is_slot_of(const std::byte* base, const region_pages& pages, std::uint16_t owner,
                        std::uint64_t place) noexcept {
   const unsigned in_class = layout::class_in(place);
   const geometry& g = pages.sizes();
@@ -266,7 +270,7 @@ inline bool is_slot_of(const std::byte* base, const structure_pages& pages, std:
 }
 // Fills the entry of an open region from its header at `at`.  Returns nullptr, or what is wrong with it.
 [[nodiscard]] inline const char* fill_entry(entry& made, const layout::facts& f, std::uint64_t at, unsigned in_class,
-                                            const structure_pages& pages, std::uint16_t owner) noexcept {
+                                            const region_pages& pages, std::uint16_t owner) noexcept {
   made.rid = f.rid;
   made.header = at;
   made.in_class = in_class;

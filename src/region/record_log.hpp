@@ -93,7 +93,7 @@ class record_log {
   static constexpr bool replays = !M::atomic_batches;
 
   // May throw std::bad_alloc.  `used`: no version above this one was ever used.
-  record_log(M& medium, std::byte* base, structure_pages& pages, const rings& r, std::uint64_t used)
+  record_log(M& medium, std::byte* base, region_pages& pages, const rings& r, std::uint64_t used)
       : medium_{medium}, base_{base}, pages_{pages}, geometry_{geometry_with(pages.sizes(), r)} {
     if constexpr (replays) {
       log_ = std::make_unique<log::redo_log<M>>(medium, base, geometry_, r.key, r.count, log::validation::by_record);
@@ -138,10 +138,10 @@ class record_log {
  private:
   // Given back unless its record is durable; then a truncation does it.
   struct spilled_record {
-    structure_pages& pages;
+    region_pages& pages;
     std::uint64_t offset = 0;  // 0: there is none
 
-    explicit spilled_record(structure_pages& p) noexcept : pages{p} {}
+    explicit spilled_record(region_pages& p) noexcept : pages{p} {}
     ~spilled_record() {
       if (offset != 0) pages.give(offset);
     }
@@ -252,7 +252,7 @@ class record_log {
 
   M& medium_;
   std::byte* base_;
-  structure_pages& pages_;
+  region_pages& pages_;
   geometry geometry_;
   std::unique_ptr<log::redo_log<M>> log_;
 };

@@ -12,6 +12,7 @@
 // Threads: the caller holds the lock of the part.
 #pragma once
 
+#include <algorithm>
 #include <array>
 #include <atomic>
 #include <bit>
@@ -73,10 +74,46 @@ struct saved_view {
   return checksum(data + first, n, mix_seed(key, i));
 }
 
+// Cells that are in use in each part of a table, counted block by block, in any order, by any threads.
+class cells_in_use {
+ public:
+  explicit cells_in_use(const layout::saved_head& h) noexcept : head_{h} {
+    std::uint64_t sum = 0;
+    for (unsigned p = 0; p < layout::saved_parts; ++p) {
+      ends_[p] = sum += saved_view::buckets_of(h.parts[p]) * layout::saved_cells;
+    }
+  }
+  void count_block(const std::byte* data, std::uint64_t i) noexcept {
+    constexpr std::uint64_t in_block = layout::saved_block_bytes / sizeof(layout::saved_cell);
+    const auto* const cells = reinterpret_cast<const layout::saved_cell*>(data);
+    std::uint64_t at = i * in_block;
+    const std::uint64_t end = std::min(at + in_block, ends_.back());
+    auto part = static_cast<std::size_t>(std::upper_bound(ends_.begin(), ends_.end(), at) - ends_.begin());
+    for (; at < end; ++part) {
+      std::uint64_t n = 0;
+      for (const std::uint64_t stop = std::min(end, ends_[part]); at < stop; ++at) n += cells[at].place != 0 ? 1 : 0;
+      used_[part].fetch_add(n, std::memory_order_relaxed);
+    }
+  }
+  // As many as the head says.
+  [[nodiscard]] bool match() const noexcept {
+    for (unsigned p = 0; p < layout::saved_parts; ++p) {
+      if (used_[p].load(std::memory_order_relaxed) != saved_view::regions_of(head_.parts[p])) return false;
+    }
+    return true;
+  }
+
+ private:
+  const layout::saved_head& head_;
+  std::array<std::uint64_t, layout::saved_parts> ends_{};
+  std::array<std::atomic<std::uint64_t>, layout::saved_parts> used_{};
+};
+static_assert(layout::saved_block_bytes % sizeof(layout::saved_cell) == 0);
+
 // What is wrong with the table that the entry at `at` names; nullptr: nothing, and `out` says where it is.  An entry
 // that names none, or has no tally, is `no_table`.
 inline constexpr char no_table[] = "no table was saved";  // one address in all programs
-[[nodiscard]] inline const char* saved_fault(const std::byte* base, const structure_pages& pages, std::uint16_t owner,
+[[nodiscard]] inline const char* saved_fault(const std::byte* base, const region_pages& pages, std::uint16_t owner,
                                              std::uint64_t at, std::uint64_t key, unsigned parts,
                                              saved_view& out) noexcept {
   const auto& e = *reinterpret_cast<const layout::set_entry*>(base + at);
@@ -109,12 +146,15 @@ inline constexpr char no_table[] = "no table was saved";  // one address in all 
   const std::uint64_t blocks = saved_view::blocks(h);
   if (h.sums_crc != checksum(sums, blocks * sizeof *sums, key)) return "the sums of the table fail their check";
   std::atomic<bool> holds{true};
+  cells_in_use used{h};
   platform::run_parts(parts, [&](unsigned part) noexcept {
     for (std::uint64_t i = blocks * part / parts; i < blocks * (part + 1) / parts; ++i) {
       if (saved_sum(h, data, i, key) != sums[i]) holds.store(false, std::memory_order_relaxed);
+      used.count_block(data, i);
     }
   });
   if (!holds.load(std::memory_order_relaxed)) return "the table fails its check";
+  if (!used.match()) return "the table has another number of regions than its head says";
   out.offset = place;
   out.head = &h;
   out.cells = reinterpret_cast<const layout::saved_cell*>(data);
@@ -132,7 +172,7 @@ class saved_table {
 
   // May throw std::bad_alloc.  `taken`: of each part, cells that have entries already; empty: none has.
   using bits = std::array<std::vector<std::uint64_t>, layout::saved_parts>;
-  saved_table(const std::byte* base, const structure_pages& pages, std::uint16_t owner, std::uint64_t key,
+  saved_table(const std::byte* base, const region_pages& pages, std::uint16_t owner, std::uint64_t key,
               const saved_view& v, bits taken = {})
       : base_{base}, pages_{pages}, owner_{owner}, key_{key}, view_{v}, taken_{std::move(taken)} {
     for (unsigned p = 0; p < layout::saved_parts; ++p) {
@@ -233,7 +273,7 @@ class saved_table {
   }
 
   const std::byte* base_;
-  const structure_pages& pages_;
+  const region_pages& pages_;
   const std::uint16_t owner_;
   const std::uint64_t key_;
   const saved_view view_;

@@ -64,6 +64,8 @@ class table {
       if (const auto e = load(s, c.rid); !e) done = e.error();
       return done.has_value();
     });
+    if (done && saved_->left(which) != 0)
+      return fail(errc::corrupt, "a saved table of regions names one of them twice");
     return done;
   }
   [[nodiscard]] status load_all() noexcept {

@@ -17,28 +17,28 @@
 namespace nvm::region {
 
 template <media M>
-void domain<M>::withdraw_tail(set& s, entry& e) noexcept {
+bool domain<M>::withdraw_tail(set& s, entry& e) noexcept {
   const std::uint64_t place = e.place.load(std::memory_order_relaxed);
   const unsigned shift = pages_.sizes().page_shift;
   const std::uint64_t length = e.length.load(std::memory_order_relaxed);
-  if (length == entry::dropped || e.inside() || place == 0 || e.cut == 0) return;
+  if (length == entry::dropped || e.inside() || place == 0 || e.cut == 0) return false;
   const std::uint64_t page = pages_.sizes().page_bytes();
   const std::uint64_t keeps = ceil_div(std::max<std::uint64_t>(length, 1), page);
   const std::uint64_t has = ceil_div(e.capacity, page);
   if (keeps >= has) {
     e.cut = 0;
-    return;
+    return false;
   }
   if (e.lock.is_leased()) {
     // The mark outlives the leases.
     e.lock.close_to_leases();
     if (leased().holds_after_barrier(place)) {
       e.lock.open_to_leases();
-      return;
+      return true;
     }
     e.lock.forget_leases();
   }
-  if (!limbo_.expect(1)) return;
+  if (!limbo_.expect(1)) return true;
   if (e.newest.load(std::memory_order_relaxed) > log_->truncated() && !planted(plant::tail_beside_record)) {
     log_->truncate();
   }
@@ -46,6 +46,7 @@ void domain<M>::withdraw_tail(set& s, entry& e) noexcept {
   e.capacity = keeps << shift;
   e.cut = 0;
   limbo_.leave({place + (keeps << shift), (has - keeps) << shift, s.where.owner(), left_place::tail}, 0);
+  return false;
 }
 
 template <media M>
@@ -65,10 +66,13 @@ void domain<M>::withdraw_tails() noexcept {
         cut_.store(true, std::memory_order_relaxed);
       }
       for (entry* const e : some) {
-        // A region that another thread changes, or this one, follows at its next change.
-        if (!e->lock.try_hold_for_a_moment()) continue;
-        withdraw_tail(*s, *e);
-        e->lock.let_go();
+        // A region that another thread changes, or this one, follows the next time, as does one that is leased.
+        bool stays = true;
+        if (e->lock.try_hold_for_a_moment()) {
+          stays = withdraw_tail(*s, *e);
+          e->lock.let_go();
+        }
+        if (stays) cut_.store(true, std::memory_order_relaxed);
       }
     }
   }

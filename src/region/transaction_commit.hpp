@@ -120,10 +120,14 @@ bool transaction<M>::forget_leases(entry& e) noexcept {
 
 template <media M>
 result<std::uint64_t> transaction<M>::slot(unsigned in_class) noexcept {
-  auto at = set_.where.take_slot(in_class, thread_.number);
+  // A saved table does not know the slots of a new extent, whatever becomes of this transaction.
+  const auto take = [&] {
+    return set_.where.take_slot(in_class, thread_.number, [&] { domain_.about_to_change(set_); });
+  };
+  auto at = take();
   if (at || at.error() != errc::no_space || thread_.gathers) return at;
   domain_.reclaim(thread_);
-  return set_.where.take_slot(in_class, thread_.number);
+  return take();
 }
 
 template <media M>
@@ -527,7 +531,7 @@ status transaction<M>::commit() noexcept {
   for (member& m : members_) {
     count(m);
     if (m.created) domain_.left().spare(1);
-    if (m.of->cut != 0 && domain_.short_of_pages()) domain_.withdraw_tail(set_, *m.of);
+    if (m.of->cut != 0 && domain_.short_of_pages() && domain_.withdraw_tail(set_, *m.of)) domain_.note_cut();
     m.of->lock.let_go();
   }
   end();

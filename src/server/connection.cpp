@@ -119,6 +119,7 @@ std::size_t connection::consume(std::string_view input) {
     at += throw_away(input.substr(at));
     const std::string_view rest = input.substr(at);
     if (rest.empty() || rest.size() < needed_) break;
+    needed_ = 0;  // of the command before this try
     if (commands++ == worker_.shared().config.commands_per_round) {
       worker_.own_counters().add(count::conn_yields);
       has_work_ = true;
@@ -148,7 +149,6 @@ std::size_t connection::consume(std::string_view input) {
       note(is_value ? socket_state::value : socket_state::reading);
       return at;
     }
-    needed_ = 0;
     end_waiting();
     at += p.bytes;
     carry_out(c, rest);
@@ -214,7 +214,9 @@ std::string_view connection::receive() {
   const ssize_t n = ::recv(fd_, to, room, 0);
   worker_.own_counters().add(count::reads);
   if (n <= 0) {
-    if (n == 0 || (errno != EAGAIN && errno != EWOULDBLOCK && errno != EINTR)) doomed_ = true;
+    // The client sends nothing more, and all that it has sent was carried out, but for an unfinished command.
+    if (n == 0) ends_ = true;
+    if (n < 0 && errno != EAGAIN && errno != EWOULDBLOCK && errno != EINTR) doomed_ = true;
     input_.resize(had);
     return {};
   }
@@ -231,6 +233,8 @@ std::string_view connection::receive() {
 }
 
 void connection::read() {
+  // The worker calls go_on() in this round, and what has come waits in the socket.
+  if (has_work_) return;
   worker_.begin_round();
   worker_.mark_ready(*this);
   if (out_ == nullptr) out_ = worker_.borrow_reply();

@@ -4,7 +4,8 @@
 // Input is read into a buffer of the worker; only an incomplete command is kept here.  So an idle connection costs a
 // few hundred bytes, and one in the middle of a command little more than the bytes received. Large values under way may
 // together take as much memory as the items; one more is refused and thrown away, as in a memcached that has no item
-// for it.  A client that does not fetch its replies is not read from.
+// for it.  A client that does not fetch its replies, or has commands that wait for the next round, is not read from: so
+// the end of its input comes after all of its commands.
 #pragma once
 
 #include <cstddef>

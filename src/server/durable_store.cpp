@@ -6,6 +6,7 @@
 #include <cstdlib>
 #include <cstring>
 #include <filesystem>
+#include <system_error>
 #include <utility>
 
 #include "nvm/nvm.h"
@@ -24,6 +25,8 @@ constexpr const char* state_name = "nv-memcached state";
 constexpr std::uint64_t cas_limit_word = 1;
 constexpr std::uint64_t flushed_before_word = 2;
 constexpr std::uint64_t flush_at_word = 3;
+// In that word: below it lies no time, but the id of a flush that has ended one that waited.
+constexpr std::uint64_t has_ended = std::uint64_t{1} << 63;
 
 // The most ids that a crash loses; one word is stored for so many changes.
 constexpr std::uint64_t cas_block = std::uint64_t{1} << 20;
@@ -251,7 +254,7 @@ status durable_store::open_pool(const settings& given) {
   limit(given.memory_bytes);
   std::uint64_t items = 0;
   if (nvm_lf_get_count(items_, &items) != 0) return pool_failure();
-  if (items != 0) begin_counting(items);
+  if (items != 0) begin_counting();
   return {};
 }
 
@@ -326,10 +329,13 @@ status durable_store::read_state() {
   std::uint64_t items = 0;
   if (nvm_lf_get_count(items_, &items) != 0) return pool_failure();
   if (items != 0 && *limit == 0) return bad_state("there are items, and not where their cas ids end");
-  if (*limit != 0) next_cas_.store(*limit, std::memory_order_relaxed);
+  // A server that took ids of flushes beyond the durable end has left pools in which the flush is the greater one.
+  flush_ended_ = (*at & has_ended) != 0;
+  const std::uint64_t before = flush_ended_ ? std::max(*flushed, *at & ~has_ended) : *flushed;
+  next_cas_.store(std::max({*limit, before, std::uint64_t{1}}), std::memory_order_relaxed);
   cas_limit_.store(*limit, std::memory_order_relaxed);
-  flushed_before_.store(*flushed, std::memory_order_relaxed);
-  flush_at_.store(static_cast<std::uint32_t>(*at), std::memory_order_relaxed);
+  flushed_before_.store(before, std::memory_order_relaxed);
+  flush_at_.store(flush_ended_ ? 0 : static_cast<std::uint32_t>(*at), std::memory_order_relaxed);
   return {};
 }
 
@@ -442,27 +448,54 @@ bool durable_store::put_state(std::uint64_t word, std::uint64_t value) noexcept 
 }
 
 bool durable_store::flush_all(std::uint32_t at, std::uint32_t now) noexcept {
-  const std::lock_guard lock{flush_mutex_};
   if (at > now) {
-    if (!put_state(flush_at_word, at)) return false;
+    const std::lock_guard lock{flush_mutex_};
+    if (!settle_flush() || !put_state(flush_at_word, at)) return false;
     flush_at_.store(at, std::memory_order_relaxed);
     return true;
   }
+  // An id below the durable end of the ids: all that are given out after a restart are greater.
+  if (!have_cas_ids()) return false;
+  const std::lock_guard lock{flush_mutex_};
+  return flush_now();
+}
+
+bool durable_store::flush_now() noexcept {
   const std::uint64_t before = next_cas_.fetch_add(1, std::memory_order_relaxed);
   // Durable before it is seen: otherwise a client could be told that an item is gone, and a crash could bring it back.
-  if (!put_state(flushed_before_word, before)) return false;
+  // One word also where it ends a flush that waits: after a crash between two that one would be made once more.
+  const bool ends_another = flush_at_.load(std::memory_order_relaxed) != 0;
+  if (!(ends_another ? put_state(flush_at_word, has_ended | before) : put_state(flushed_before_word, before))) {
+    return false;
+  }
+  flush_ended_ = flush_ended_ || ends_another;
   // release: pairs with the acquire in flushed_before().
   flushed_before_.store(before, std::memory_order_release);
-  if (flush_at_.load(std::memory_order_relaxed) != 0) {
-    // If that fails, the flush is made again at the requested time.
-    if (put_state(flush_at_word, 0)) flush_at_.store(0, std::memory_order_relaxed);
-  }
+  // release: pairs with the acquire in tick().
+  flush_at_.store(0, std::memory_order_release);
+  static_cast<void>(settle_flush());
   return true;
 }
 
+bool durable_store::settle_flush() noexcept {
+  if (!flush_ended_) return true;
+  flush_ended_ =
+      !put_state(flushed_before_word, flushed_before_.load(std::memory_order_relaxed)) || !put_state(flush_at_word, 0);
+  return !flush_ended_;
+}
+
 void durable_store::tick(std::uint32_t now) noexcept {
-  const std::uint32_t at = flush_at_.load(std::memory_order_relaxed);
-  if (at != 0 && at <= now) static_cast<void>(flush_all(0, now));
+  // acquire: pairs with the release in flush_now(); a thread that sees that nothing waits sees the flush.
+  const auto is_due = [&] {
+    const std::uint32_t at = flush_at_.load(std::memory_order_acquire);
+    return at != 0 && at <= now;
+  };
+  if (!is_due()) [[likely]]
+    return;
+  if (!have_cas_ids()) return;
+  const std::lock_guard lock{flush_mutex_};
+  // Another thread may have carried it out, and a client may have put it off again: who stores now stores after it.
+  if (is_due()) static_cast<void>(flush_now());
 }
 
 // --- memory ---
@@ -481,20 +514,30 @@ std::uint64_t durable_store::memory_of(std::size_t key, std::size_t value) const
 }
 
 void durable_store::count(std::size_t key, std::size_t value, std::int64_t sign) noexcept {
-  const auto times = static_cast<std::uint64_t>(sign);
-  item_bytes_.fetch_add(times * item_bytes(key, value), std::memory_order_relaxed);
-  memory_.fetch_add(times * memory_of(key, value), std::memory_order_relaxed);
+  // Not below 0: where memory was short, items after a damaged link may be taken away that were not counted.
+  const auto add = [sign](std::atomic<std::uint64_t>& sum, std::uint64_t n) {
+    std::uint64_t now = sum.load(std::memory_order_relaxed);
+    while (!sum.compare_exchange_weak(now, sign > 0 ? now + n : now - std::min(now, n), std::memory_order_relaxed)) {
+    }
+  };
+  add(item_bytes_, item_bytes(key, value));
+  add(memory_, memory_of(key, value));
 }
 
-void durable_store::begin_counting(std::uint64_t) {
+// Without memory or a thread for it, the items are counted before the store serves.
+void durable_store::begin_counting() {
   auto places = std::make_unique<counted_places>();
   places->base = base_;
   // Zeroed memory, of which only touched pages are taken. Data begin after the pool's own pages: twice is enough.
   places->bytes.reset(static_cast<unsigned char*>(std::calloc(capacity_ / node_align * 2 + node_align, 1)));
-  if (places->bytes == nullptr) return;
+  if (places->bytes == nullptr) return count_what_was_there();
   counted_ = std::move(places);
   counting_.store(true, std::memory_order_relaxed);
-  counter_ = std::thread{[this] { count_what_was_there(); }};
+  try {
+    counter_ = std::thread{[this] { count_what_was_there(); }};
+  } catch (const std::system_error&) {
+    count_what_was_there();
+  }
 }
 
 void durable_store::count_what_was_there() noexcept {
@@ -503,17 +546,25 @@ void durable_store::count_what_was_there() noexcept {
     auto& s = *static_cast<durable_store*>(self);
     item i;
     unsigned char not_counted = 0;
-    if (item_of(*e, i) && s.counted_->at(e->value).compare_exchange_strong(not_counted, 1, std::memory_order_relaxed)) {
+    if (!item_of(*e, i)) return 0;
+    if (s.counted_ == nullptr ||
+        s.counted_->at(e->value).compare_exchange_strong(not_counted, 1, std::memory_order_relaxed)) {
       s.count(i.key.size(), i.value.size(), 1);
     }
     return 0;
   };
   std::uint64_t cursor = 0;
+  bool all = true;
   do {
-    if (nvm_lf_scan(items_, &cursor, scan_step, visit, this) < 0) return note_failure();
+    if (nvm_lf_scan(items_, &cursor, scan_step, visit, this) < 0) {
+      note_failure();
+      all = false;
+    }
+    if (failed()) return;
   } while (cursor != 0 && !stop_counting_.load(std::memory_order_relaxed));
+  // Items after a damaged link are not counted: each is asked whether it was, from then on.
   // release: pairs with the acquire in uncount().
-  counting_.store(false, std::memory_order_release);
+  if (all || counted_ == nullptr) counting_.store(false, std::memory_order_release);
 }
 
 void durable_store::for_each(item_session&, const std::function<bool(const item&)>& visit) {
@@ -527,7 +578,7 @@ void durable_store::for_each(item_session&, const std::function<bool(const item&
   do {
     const int answer = nvm_lf_scan(items_, &cursor, scan_step, each, argument);
     if (answer < 0) note_failure();
-    if (answer != 0) return;
+    if (answer > 0 || failed()) return;
   } while (cursor != 0);
 }
 

@@ -3,11 +3,11 @@
 // The pool holds a lock-free hash table of bytes, "nv-memcached items". The value of an entry is the item's header
 // (stored_item) and its bytes; its mark is the item's state word. A table of words, "nv-memcached state", holds the
 // facts about all items: the end of the cas ids that may have been given out, the id before which all items are
-// flushed, and the time of the next flush.
+// flushed, and the time of the next flush, or the id of one that was carried out in its place.
 //
 // Order of changes. Cas ids are given out from a block whose end was stored first, so an id is never given out twice,
-// also after a crash. A flush is one stored word. An item's change is one of the hash table's, durable when its
-// position is.
+// also after a crash; the id of a flush is one of them. A flush is one stored word. An item's change is one of the hash
+// table's, durable when its position is.
 // Threads: everything may be called by any thread. Lock order: 1. sweeping, 2. fetching a block of cas ids, or 2.
 // changing what is flushed; most commands take none.
 #pragma once
@@ -74,11 +74,16 @@ class durable_store final : public item_store {
   status open_pool(const settings& given);
   status open_tables(bool is_new, const settings& given);
   [[nodiscard]] bool have_cas_ids() noexcept;
+  // flush_all() at once; the caller has cas ids, and holds flush_mutex_.
+  [[nodiscard]] bool flush_now() noexcept;
+  // Moves the id of a flush that has ended one that waited to its own word; the caller holds flush_mutex_. False: there
+  // is no room, or the store has failed; the next flush does it.
+  [[nodiscard]] bool settle_flush() noexcept;
   void learn_sizes();
   // Bytes of the pool that an item takes.
   [[nodiscard]] std::uint64_t memory_of(std::size_t key, std::size_t value) const noexcept;
   void count(std::size_t key, std::size_t value, std::int64_t sign) noexcept;
-  void begin_counting(std::uint64_t items);
+  void begin_counting();
   void count_what_was_there() noexcept;
 
   std::unique_ptr<NVM_POOL, pool_closer> pool_;
@@ -107,9 +112,10 @@ class durable_store final : public item_store {
   std::atomic<std::uint64_t> places_made_{0};  // memory that was emptied for items of other sizes
   std::vector<std::uint32_t> sizes_;           // memory of an item with so many bytes of key, header and value / 8
 
-  std::mutex cas_mutex_;    // of fetching a block of ids
-  std::mutex flush_mutex_;  // of changing what is flushed
-  std::mutex sweep_mutex_;  // of the next two
+  std::mutex cas_mutex_;      // of fetching a block of ids
+  std::mutex flush_mutex_;    // of changing what is flushed, and of the next
+  bool flush_ended_ = false;  // the word of the next flush has the id of the last one
+  std::mutex sweep_mutex_;    // of the next two
   std::uint64_t cursor_ = 0;
   struct victim;
   struct victims;
@@ -123,7 +129,7 @@ class durable_store final : public item_store {
   std::unique_ptr<victims> victims_;
 
   // Items from before the opening of the pool are counted while it serves: one byte for each place of an item says
-  // whether that item is counted. Null: everything has been counted.
+  // whether that item is counted. Null: everything was counted before.
   struct counted_places;
   std::unique_ptr<counted_places> counted_;
   std::atomic<bool> counting_{false};

@@ -197,6 +197,7 @@ executor::after executor::get(command& c, reply_buffer& out) {
   return after::next;
 }
 
+// Also where it changes nothing: the client that has set this expiry may not have made it durable yet.
 bool executor::touch_item(const item& i, std::uint32_t expiry) noexcept {
   item_state s = i.state();
   item_state wanted;
@@ -204,7 +205,7 @@ bool executor::touch_item(const item& i, std::uint32_t expiry) noexcept {
     if (s.expiry != 0 && s.expiry <= now_) return false;
     wanted = s;
     wanted.expiry = expiry;
-  } while (!(wanted == s) && !session_.change_state(i, s, wanted, true));
+  } while (!session_.change_state(i, s, wanted, true));
   return true;
 }
 

@@ -161,7 +161,8 @@ look executor::find_or_vivify(const command& c, item& found, bool& created) noex
 // Changes the state of an item by the flags of mg; returns the state before. `won`: this client has to renew it.
 item_state executor::note_meta_access(const command& c, const item& found, bool& won) noexcept {
   const meta_flags& m = c.meta;
-  item_state before = found.state();
+  const item_state first = found.state();
+  item_state before = first;
   for (;;) {
     item_state wanted = before;
     won = before.stale && !before.won;
@@ -170,12 +171,14 @@ item_state executor::note_meta_access(const command& c, const item& found, bool&
       if (word[0] == 'R' && !before.won && wanted.expiry != 0 && wanted.expiry < expiry_of(m.recache)) won = true;
     }
     if (won) wanted.won = true;
-    const bool durable = wanted.expiry != before.expiry || wanted.won != before.won;
+    // Also what another client has set meanwhile, which it may not have made durable yet.
+    const bool durable = m.has_ttl || wanted.expiry != first.expiry || wanted.won != first.won ||
+                         before.expiry != first.expiry || before.won != first.won || before.stale != first.stale;
     if (!m.no_access) {
       wanted.fetched = true;
       if (wanted.idle(now_) >= access_seconds) wanted.accessed = now_;
     }
-    if (wanted == before || session_.change_state(found, before, wanted, durable)) return before;
+    if ((wanted == before && !durable) || session_.change_state(found, before, wanted, durable)) return before;
   }
 }
 

@@ -1,6 +1,7 @@
 // The choice of items that make room for new ones: a clock hand over the table.
 #include <algorithm>
 
+#include "nvm/nvm.h"
 #include "platform/platform.hpp"
 #include "server/durable_items.hpp"
 
@@ -98,7 +99,10 @@ std::size_t durable_store::make_place(item_session& by, const victim& first, std
     if (a.store.remove(a.by, each, a.told)) ++a.gone;
     return 0;
   };
-  if (nvm_lf_each_beside(items_, &entry, room, visit, &all) < 0) note_failure();
+  // Where the item lay no entry can be any more, or there is no volatile memory for the look: no place is made.
+  if (nvm_lf_each_beside(items_, &entry, room, visit, &all) < 0 && nvm_errno() != NVM_E_BAD_POINTER) {
+    static_cast<void>(lacked_room());
+  }
   // relaxed: a statistic.
   if (all.gone != 0) places_made_.fetch_add(1, std::memory_order_relaxed);
   return all.gone;
@@ -125,9 +129,10 @@ std::size_t durable_store::sweep(item_session& by, const sweep_wish& wish, const
   std::size_t ends = 0;
   while (choice.seen < wish.items_max && !enough() && ends < 3) {
     victims_->count = 0;
+    const std::size_t seen = choice.seen;
     if (nvm_lf_scan(items_, &cursor_, victims_max, visit, &choice) < 0) {
-      note_failure();
-      break;
+      // A damaged link hides some items, and those that were seen may go.
+      if (lacked_room() || failed() || choice.seen == seen) break;
     }
     for (std::size_t v = 0; v < victims_->count && !enough(); ++v) {
       bye.who = &victims_->all[v];

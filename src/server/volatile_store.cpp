@@ -216,19 +216,33 @@ std::uint64_t volatile_store::flushed_before() const noexcept {
 }
 
 bool volatile_store::flush_all(std::uint32_t at, std::uint32_t now) noexcept {
+  const std::lock_guard lock{flush_mutex_};
   if (at > now) {
     flush_at_.store(at, std::memory_order_relaxed);
-    return true;
+  } else {
+    flush_now();
   }
-  flush_at_.store(0, std::memory_order_relaxed);
-  // release: pairs with the acquire in flushed_before().
-  flushed_before_.store(next_cas_.fetch_add(1, std::memory_order_relaxed), std::memory_order_release);
   return true;
 }
 
+void volatile_store::flush_now() noexcept {
+  // release: pairs with the acquire in flushed_before().
+  flushed_before_.store(next_cas_.fetch_add(1, std::memory_order_relaxed), std::memory_order_release);
+  // release: pairs with the acquire in tick().
+  flush_at_.store(0, std::memory_order_release);
+}
+
 void volatile_store::tick(std::uint32_t now) noexcept {
-  const std::uint32_t at = flush_at_.load(std::memory_order_relaxed);
-  if (at != 0 && at <= now) static_cast<void>(flush_all(0, now));
+  // acquire: pairs with the release in flush_now(); a thread that sees that nothing waits sees the flush.
+  const auto is_due = [&] {
+    const std::uint32_t at = flush_at_.load(std::memory_order_acquire);
+    return at != 0 && at <= now;
+  };
+  if (!is_due()) [[likely]]
+    return;
+  const std::lock_guard lock{flush_mutex_};
+  // Another thread may have carried it out, and a client may have put it off again: who stores now stores after it.
+  if (is_due()) flush_now();
 }
 
 }  // namespace nvm::server

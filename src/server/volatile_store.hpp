@@ -1,8 +1,8 @@
 // Items in ordinary memory, under locks: a twin for tests of the protocol and for comparison in benchmarks. It forgets
 // everything when the process ends.
 //
-// Threads: a mutex for each shard, none held while another is taken. Items are counted: a session holds what it has
-// found until it leaves.
+// Threads: a mutex for each shard and one for flushes, none held while another is taken. Items are counted: a
+// session holds what it has found until it leaves.
 #pragma once
 
 #include <array>
@@ -57,9 +57,12 @@ class volatile_store final : public item_store {
   shard& shard_of(std::string_view key) noexcept;
   void unlink(shard& s, node* n) noexcept;
   void count(const node& n, std::int64_t sign) noexcept;
+  // flush_all() at once; the caller holds flush_mutex_.
+  void flush_now() noexcept;
 
   std::array<shard, shards> shards_;
-  // relaxed, all of them: each number stands for itself; a thread that needs it exact holds the lock of the shard.
+  std::mutex flush_mutex_;  // of changing what is flushed
+  // relaxed, unless noted: each number stands for itself; a thread that needs it exact holds the lock of the shard.
   std::atomic<std::uint64_t> items_{0};
   std::atomic<std::uint64_t> item_bytes_{0};
   std::atomic<std::uint64_t> memory_{0};

@@ -68,6 +68,7 @@ class walk {
       }
     }
     if (!layout::transactional(e)) {
+      summary_.structure_pages += e.length_pages;
       structure(page, e);
       return e.length_pages;
     }
@@ -95,11 +96,15 @@ class walk {
       if (const damage d = store_page_fault(base_, g_, c); d.what != nullptr) damaged(d);
     }
     std::uint64_t used = 0;
+    std::uint64_t of_structures = 0;
     each_inner_entry(
         base_, g_, c,
         [&](std::uint64_t inner, const layout::page_entry& of, std::uint64_t) {
           used += of.length_pages;
-          if (of.kind == page_kind::run) {
+          if (!layout::transactional(of)) {
+            of_structures += of.length_pages;
+            structure(inner, of);
+          } else if (of.kind == page_kind::run) {
             ++summary_.store_runs;
             summary_.store_run_pages += of.length_pages;
             object(g_.page_offset(inner), of.length_pages, g_.page_bytes(), of.layout);
@@ -118,11 +123,11 @@ class walk {
     }
     summary_.store_free_pages += c.pages - std::min(c.pages, c.header_pages + used);
     lists_.add(c, used == 0);
-    if (tell_.of_store) tell_.of_store(c);
+    summary_.store_structure_pages += of_structures;
+    if (tell_.of_store) tell_.of_store(c, of_structures);
   }
 
   void structure(std::uint64_t page, const layout::page_entry& e) {
-    summary_.structure_pages += e.length_pages;
     const std::uint64_t at = g_.page_offset(page);
     const auto tell = [&](std::uint64_t offset, std::uint64_t bytes) {
       if (tell_.of_structure) tell_.of_structure(e.store, offset, bytes);

@@ -34,6 +34,7 @@ struct space_summary {
   std::uint64_t store_runs = 0;
   std::uint64_t store_run_pages = 0;
   std::uint64_t store_extent_pages = 0;
+  std::uint64_t store_structure_pages = 0;  // of structures inside of object stores
   std::uint64_t store_free_pages = 0;
   std::uint64_t damaged_pages = 0;  // entry of the page map fails; with all other pages these are all pages
   std::uint64_t objects = 0;
@@ -51,10 +52,10 @@ struct space_check {
   std::function<void(std::uint64_t offset, std::uint64_t bytes)> object{};
   // Each of these objects that has no header, too.
   std::function<void(std::uint64_t offset, std::uint64_t bytes)> untyped{};
-  // Each run of a structure, and each node allocated in one of its extents.
+  // Each run of a structure, and each node allocated in one of its extents; of the pool or of an object store.
   std::function<void(std::uint16_t owner, std::uint64_t offset, std::uint64_t bytes)> of_structure{};
-  // Each cluster of an object store.
-  std::function<void(const cluster&)> of_store{};
+  // Each cluster of an object store, and how many of its pages are structures'.
+  std::function<void(const cluster&, std::uint64_t structure_pages)> of_store{};
   // Every now and then: pages walked.
   std::function<void(std::uint64_t pages)> progress{};
 };
@@ -121,7 +122,9 @@ template <class Visit>
       } else {
         each_inner_entry(
             base, g, c,
-            [&](std::uint64_t inner, const layout::page_entry& of, std::uint64_t) { return objects_at(inner, of); },
+            [&](std::uint64_t inner, const layout::page_entry& of, std::uint64_t) {
+              return layout::transactional(of) ? objects_at(inner, of) : go_on;
+            },
             [&](const damage& d) { broken(page, d); });
       }
     } else {

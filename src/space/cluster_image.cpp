@@ -36,6 +36,18 @@ damage link_fault(const std::byte* base, const geometry& g, std::uint64_t page, 
   return {cluster_word_at(g, page, at), "cluster's list leads to no page of the pool", to, 0};
 }
 
+// The cluster that was in work last may have been cut off with the pool's end.
+damage in_work_fault(const std::byte* base, const geometry& g, std::uint64_t page) noexcept {
+  std::uint64_t to = 0;
+  const char* const what = "cluster in work of a store fails its check";
+  if (damage d = word_fault(base, g, page, offsetof(cluster_header, in_work), what, to, load_word); d.what != nullptr)
+    return d;
+  const std::uint64_t inside = to - g.data_offset;
+  if (to == 0 || (to >= g.data_offset && inside % g.page_bytes() == 0 && inside >> g.page_shift < g.capacity_pages))
+    return nothing_wrong;
+  return {cluster_word_at(g, page, offsetof(cluster_header, in_work)), "cluster in work of a store is no page", to, 0};
+}
+
 }  // namespace
 
 damage cluster_fault(const std::byte* base, const geometry& g, std::uint64_t page, std::uint64_t pages, cluster& out,
@@ -81,9 +93,10 @@ damage store_page_fault(const std::byte* base, const geometry& g, const cluster&
   std::uint64_t word = 0;
   damage d =
       link_fault(base, g, c.page, offsetof(cluster_header, head), "head of a store's clusters fails its check", word);
+  if (d.what == nullptr) d = in_work_fault(base, g, c.page);
   if (d.what == nullptr) {
-    d = link_fault(base, g, c.page, offsetof(cluster_header, in_work), "cluster in work of a store fails its check",
-                   word);
+    d = word_fault(base, g, c.page, offsetof(cluster_header, structures),
+                   "directory of a store's lock-free structures fails its check", word);
   }
   struct field {
     std::size_t at;
@@ -112,7 +125,7 @@ damage store_page_fault(const std::byte* base, const geometry& g, const cluster&
 }
 
 result<cluster> cluster_at(const std::byte* base, const geometry& g, std::uint64_t page,
-                           const cluster_reading* about_to_read) noexcept {
+                           const cluster_reading* about_to_read) noexcept try {
   if (page >= g.size_pages) return fail(errc::corrupt, "page %lu of a cluster is none of the pool", page);
   const std::uint64_t word = load_word(base, g.entry_offset(page));
   layout::page_entry e;
@@ -130,6 +143,8 @@ result<cluster> cluster_at(const std::byte* base, const geometry& g, std::uint64
                 d.offset, d.found, d.expected);
   }
   return c;
+} catch (const std::bad_alloc&) {  // of about_to_read
+  return fail(errc::no_memory, "no volatile memory to read a cluster of a store");
 }
 
 result<std::vector<cluster>> clusters_of(const std::byte* base, const geometry& g, std::uint64_t offset,

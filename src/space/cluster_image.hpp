@@ -51,7 +51,10 @@ using word_reader = std::uint64_t (*)(const std::byte* base, std::uint64_t offse
   out = layout::unpack(word & checked_mask);
   if (word == 0) return nullptr;
   using layout::page_kind;
-  if (!layout::transactional(out) || out.store != 0) return "entry of a cluster's map has a wrong owner";
+  const bool is_owned = !layout::transactional(out);
+  if (is_owned != (out.store != 0) || out.protocol == layout::slot_protocol::region) {
+    return "entry of a cluster's map has a wrong owner";
+  }
   if (out.layout > layout::object_layout::region) return "entry of a cluster's map has an unknown object layout";
   std::uint64_t expected = out.length_pages;
   switch (out.kind) {
@@ -59,6 +62,7 @@ using word_reader = std::uint64_t (*)(const std::byte* base, std::uint64_t offse
       break;
     case page_kind::fine:
       expected = layout::fine_extent_pages;
+      if (is_owned) return "entry of a cluster's map has a wrong owner";
       break;
     case page_kind::coarse:
       expected = layout::coarse_extent_pages;

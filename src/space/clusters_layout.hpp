@@ -2,7 +2,8 @@
 //
 // A cluster is one run of the pool's page map, of kind `cluster`.  Its first pages are its header: what it is, and one
 // checked word for each page that it has or may grow to, of the same form as the words of the pool's page map.  Pages
-// keep the numbers that the pool gives them.  The header of a store's first cluster is the store page.
+// keep the numbers that the pool gives them.  The header of a store's first cluster is the store page.  Entries of runs
+// and coarse extents may name a structure of the store as their owner, as those of the page map do.
 //
 //   words of the list   `head` leads to the newest cluster, each cluster's `next` to the one made before it; the first
 //                       cluster, whose page the store is named by, is in no list
@@ -33,7 +34,9 @@ struct cluster_header {
   // line 1, of a store page; changed while the store is attached
   std::uint64_t head;     // offset of a cluster, 0: none
   std::uint64_t in_work;  // offset of the cluster that is being linked or taken out, or was the last that was; 0: none
-  std::uint64_t reserved1[6];
+  std::uint64_t structures;  // offset of the directory of its own lock-free structures, 0: none; only in pools with
+                             // feature_store_structures
+  std::uint64_t reserved1[5];
   // lines 2 and 3, of a store page; changed by transactions
   std::uint64_t root;         // offset of a payload, 0: none
   std::uint64_t owner_mode;   // owner (32), mode (16)

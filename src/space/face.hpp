@@ -5,7 +5,6 @@
 #include "space/cluster_image.hpp"
 #include "space/clusters_layout.hpp"
 #include "space/extent_image.hpp"
-#include "space/links_into_stores.hpp"
 #include "space/page_heads.hpp"
 #include "space/page_map.hpp"
 #include "space/pages_of_stores.hpp"

@@ -114,6 +114,10 @@ void cluster_mender::mend_words(std::uint64_t page, std::uint64_t pages) {
   }
   mend_link(page, offsetof(cluster_header, head), "head of a store's clusters");
   mend_link(page, offsetof(cluster_header, in_work), "cluster in work of a store");
+  (void)mend_word(page, offsetof(cluster_header, structures), "directory of a store's lock-free structures", 0,
+                  [this](std::uint64_t at) {
+                    return at == 0 || (g_.in_data(at, 1) && (at - g_.data_offset) % g_.page_bytes() == 0);
+                  });
   mend_zeros(page, offsetof(cluster_header, reserved1), offsetof(cluster_header, root));
   (void)mend_word(page, offsetof(cluster_header, root), "root of a store", 0,
                   [this](std::uint64_t at) { return at == 0 || g_.in_data(at, 1); });

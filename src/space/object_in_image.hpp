@@ -58,9 +58,24 @@ struct object_room {
     if (word == 0) continue;
     layout::page_entry e;
     if (inner_entry_fault(word, head, c, g, e) != nullptr || head + e.length_pages <= sought) return {};
+    if (!layout::transactional(e)) return {};
     return object_in_entry(base, g, head, e, place);
   }
   return {};
+}
+
+// Whether a cluster of an object store has the page of that place.  Cost: as object_in_image().
+[[nodiscard]] inline bool in_cluster_of_image(const std::byte* base, const geometry& g, std::uint64_t place) noexcept {
+  if (!g.in_data(place, 1)) return false;
+  const std::uint64_t page = g.page_of(place);
+  for (std::uint64_t head = page + 1; head-- != 0;) {
+    const std::uint64_t word = load_word(base, g.entry_offset(head));
+    if (word == 0) continue;
+    layout::page_entry e;
+    return entry_fault(word, head, g, g.size_pages, e) == nullptr && head + e.length_pages > page &&
+           e.kind == layout::page_kind::cluster;
+  }
+  return false;
 }
 
 // Cost: an entry for each page back to the head of the run, or back to the last page that is not free.

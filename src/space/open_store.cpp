@@ -122,7 +122,7 @@ status open_store::read_maps(const std::byte* base, const geometry& g) {
         base, g, c.what(),
         [&](std::uint64_t page, const layout::page_entry& e, std::uint64_t) {
           c.mark(page, e.length_pages);
-          if (e.kind != layout::page_kind::run) {
+          if (e.kind != layout::page_kind::run && layout::transactional(e)) {
             unindexed_[slot_set_of(e.kind, e.layout)].push_back(page);
             ++extents;
           }
@@ -141,6 +141,7 @@ status open_store::read_maps(const std::byte* base, const geometry& g) {
 void open_store::end() noexcept {
   const std::lock_guard guard{pages};
   clusters_ = {};
+  bits_ = nullptr;
   for (auto& set : unindexed_) set = {};
   page_count_.store(0, std::memory_order_relaxed);
 }
@@ -188,6 +189,7 @@ void open_store::add_prepared() noexcept {
   const auto behind =
       std::ranges::upper_bound(clusters_, c.what().page, {}, [](const cluster_pages& x) { return x.what().page; });
   page_count_.fetch_add(c.what().pages, std::memory_order_relaxed);
+  if (bits_ != nullptr) bits_->add(c.what().page, c.what().pages);
   clusters_.insert(behind, std::move(c));
   prepared_.clear();
 }
@@ -196,11 +198,15 @@ void open_store::remove(std::uint64_t page) noexcept {
   const auto at = std::ranges::find(clusters_, page, [](const cluster_pages& c) { return c.what().page; });
   NVM_ASSERT(at != clusters_.end());
   page_count_.fetch_sub(at->what().pages, std::memory_order_relaxed);
+  if (bits_ != nullptr) bits_->remove(at->what().page, at->what().pages);
   clusters_.erase(at);
 }
 
 void open_store::resize(cluster_pages& c, std::uint64_t pages_now) noexcept {
-  page_count_.fetch_add(pages_now - c.what().pages, std::memory_order_relaxed);
+  const std::uint64_t had = c.what().pages;
+  page_count_.fetch_add(pages_now - had, std::memory_order_relaxed);
+  if (bits_ != nullptr && pages_now > had) bits_->add(c.what().page + had, pages_now - had);
+  if (bits_ != nullptr && pages_now < had) bits_->remove(c.what().page + pages_now, had - pages_now);
   c.resize(pages_now);
 }
 
@@ -215,6 +221,32 @@ std::optional<cluster> open_store::cluster_with(std::uint64_t page) noexcept {
   const std::lock_guard guard{pages};
   const cluster_pages* c = having(page);
   return c == nullptr ? std::nullopt : std::optional{c->what()};
+}
+
+std::optional<cluster> open_store::walk_from(std::uint64_t page) noexcept {
+  const std::lock_guard guard{pages};
+  const auto at = std::ranges::find_if(clusters_, [&](const cluster_pages& c) { return c.what().end() > page; });
+  if (at == clusters_.end()) return std::nullopt;
+  ++walks_;
+  return at->what();
+}
+void open_store::end_walk() noexcept {
+  const std::lock_guard guard{pages};
+  NVM_ASSERT(walks_ != 0);
+  --walks_;
+}
+
+bool open_store::is_free(std::uint64_t page) noexcept {
+  const std::lock_guard guard{pages};
+  const cluster_pages* c = having(page);
+  return c != nullptr && c->is_free(page);
+}
+
+void open_store::tell_pages(pages_of_stores* bits) noexcept {
+  const std::lock_guard guard{pages};
+  bits_ = bits;
+  if (bits == nullptr) return;
+  for (const cluster_pages& c : clusters_) bits->add(c.what().page, c.what().pages);
 }
 
 std::optional<std::uint64_t> open_store::head_of(std::uint64_t page) noexcept {

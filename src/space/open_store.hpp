@@ -16,6 +16,7 @@
 #include <vector>
 
 #include "space/cluster_image.hpp"
+#include "space/pages_of_stores.hpp"
 #include "space/slot_index.hpp"
 #include "space/sparse_array.hpp"
 #include "sync/sync.hpp"
@@ -33,6 +34,9 @@ class cluster_pages {
   [[nodiscard]] bool empty() const noexcept { return free_ == cluster_.pages - cluster_.header_pages; }
   // Free pages at its end.
   [[nodiscard]] std::uint64_t trailing_free() const noexcept;
+  [[nodiscard]] bool is_free(std::uint64_t page) const noexcept {
+    return cluster_.has(page) && !busy(page - cluster_.page);
+  }
   // First of `count` free pages, at a multiple of 8 if `aligned`; they are in use now.
   [[nodiscard]] std::optional<std::uint64_t> take(std::uint64_t count, bool aligned) noexcept;
   [[nodiscard]] std::optional<std::uint64_t> find(std::uint64_t count, bool aligned) const noexcept;
@@ -76,7 +80,7 @@ class open_store {
   [[nodiscard]] status begin(const std::byte* base, const geometry& g, const std::vector<cluster>& clusters,
                              bool read_only) noexcept;
   void end() noexcept;
-  // From open() to close() a thread that goes through all stores may look at it.
+  // From open() to close() threads that have not attached it may look at it, and take pages that it does not need.
   // release, acquire: all that begin() has done is visible.
   void open() noexcept { open_.store(true, std::memory_order_release); }
   void close() noexcept { open_.store(false, std::memory_order_relaxed); }
@@ -94,6 +98,7 @@ class open_store {
   [[nodiscard]] bool fits(std::uint64_t count, bool aligned) const noexcept;
   void remove(std::uint64_t page) noexcept;
   void resize(cluster_pages& c, std::uint64_t pages_now) noexcept;
+  [[nodiscard]] bool is_walked() const noexcept { return walks_ != 0; }
 
   // ---- without ----
 
@@ -106,6 +111,14 @@ class open_store {
   [[nodiscard]] std::optional<cluster> cluster_with(std::uint64_t page) noexcept;
   // Where the run or extent begins that has `page`.
   [[nodiscard]] std::optional<std::uint64_t> head_of(std::uint64_t page) noexcept;
+  // The first cluster with pages at or after `page`; its map is read until end_walk(), and no page leaves the store
+  // meanwhile.
+  [[nodiscard]] std::optional<cluster> walk_from(std::uint64_t page) noexcept;
+  void end_walk() noexcept;
+  // Whether it has the page, and nothing is in it.
+  [[nodiscard]] bool is_free(std::uint64_t page) noexcept;
+  // From now on `bits` have the pages of its clusters; nullptr: none has.
+  void tell_pages(pages_of_stores* bits) noexcept;
   // Pages that it has, headers counted.
   [[nodiscard]] std::uint64_t pages_now() const noexcept { return page_count_.load(std::memory_order_relaxed); }
 
@@ -130,6 +143,8 @@ class open_store {
   std::atomic<std::uint64_t> page_count_{0};
   std::vector<cluster_pages> prepared_;  // one, on its way into clusters_
   std::vector<cluster_pages> clusters_;
+  pages_of_stores* bits_ = nullptr;  // of structures in it
+  unsigned walks_ = 0;               // under way
   std::array<std::vector<std::uint64_t>, slot_sets> unindexed_;
 };
 

@@ -7,6 +7,9 @@
 // link_reach says up to where a link needs no look at the bits: to the pool's end, or to the first page that has one.
 // So structures of a pool without stores pay for one comparison, which they need anyway.
 //
+// Structures inside of an object store turn the bits around (links_lead::here_only): a bit means that the store has the
+// page, and each link needs a look.
+//
 /// add()        S bits of the pages; S reaches, not beyond the first of them; then the pages come to the store
 // They are made inaccessible after that.  A thread that has compared a link before, and follows it only then, still
 // runs into such a page: a link that is damaged, at the moment when a store is closed for the first time.
@@ -61,10 +64,17 @@ class link_reach {
   link_reach* next_ = nullptr;
 };
 
+// To pages with a bit: none of the pool's own links, or those of an object store's own structures, which lead nowhere
+// else.
+enum class links_lead : bool { not_here, here_only };
+
 class pages_of_stores {
  public:
-  pages_of_stores(std::uint64_t capacity_pages, unsigned page_shift) noexcept
-      : chunks_{ceil_div(capacity_pages, 64)}, page_shift_{page_shift} {}
+  pages_of_stores(std::uint64_t capacity_pages, unsigned page_shift, links_lead which = links_lead::not_here) noexcept
+      : chunks_{ceil_div(capacity_pages, 64)},
+        page_shift_{page_shift},
+        here_only_{which == links_lead::here_only},
+        first_{here_only_ ? 0 : no_page} {}
   ~pages_of_stores() { delete bits_.load(std::memory_order_relaxed); }
   pages_of_stores(const pages_of_stores&) = delete;
   pages_of_stores& operator=(const pages_of_stores&) = delete;
@@ -85,18 +95,31 @@ class pages_of_stores {
     const std::uint64_t first = chunk * 64 + static_cast<unsigned>(std::countr_zero(mask));
     if (first < first_.load(std::memory_order_relaxed)) reach_to(first);
   }
-  // Whether one of [page, last] may be a store's.  acquire: pairs with add().
+  // Called when the pages leave the store; links_lead::here_only.
+  void remove(std::uint64_t page, std::uint64_t pages) noexcept {
+    sparse_array<std::uint64_t>* const bits = bits_.load(std::memory_order_acquire);
+    if (bits == nullptr) return;
+    for (const std::uint64_t end = page + pages; page < end;) {
+      const std::uint64_t count = std::min(end - page, 64 - page % 64);
+      (*bits)[page / 64].fetch_and(~(ones(count) << page % 64), std::memory_order_release);
+      page += count;
+    }
+  }
+  // Whether no link may lead to one of [page, last], as far as the bits say.  acquire: pairs with add().
   [[nodiscard]] bool may_have(std::uint64_t page, std::uint64_t last) const noexcept {
     if (last < first_.load(std::memory_order_acquire)) return false;
     const sparse_array<std::uint64_t>* bits = bits_.load(std::memory_order_acquire);
     if (bits == nullptr) return true;  // no memory for them
+    const std::uint64_t allowed = here_only_ ? ~std::uint64_t{0} : 0;
     for (;;) {
       const std::uint64_t count = std::min(last - page + 1, 64 - page % 64);
-      if (((*bits)[page / 64].load(std::memory_order_acquire) & ones(count) << page % 64) != 0) return true;
+      if ((((*bits)[page / 64].load(std::memory_order_acquire) ^ allowed) & ones(count) << page % 64) != 0) return true;
       if (last - page < count) return false;
       page += count;
     }
   }
+  // Whether a bit was ever set; not of links_lead::here_only.
+  [[nodiscard]] bool may_have_any() const noexcept { return first_.load(std::memory_order_acquire) != no_page; }
   [[nodiscard]] unsigned page_shift() const noexcept { return page_shift_; }
 
  private:
@@ -111,7 +134,8 @@ class pages_of_stores {
     if (bits != nullptr) return bits;
     std::unique_ptr<sparse_array<std::uint64_t>> made{new (std::nothrow) sparse_array<std::uint64_t>{chunks_}};
     // Bits that could not be set before would be missing in a later one.
-    if (made == nullptr || !made->exists() || first_.load(std::memory_order_relaxed) != no_page) return nullptr;
+    const bool came_late = !here_only_ && first_.load(std::memory_order_relaxed) != no_page;
+    if (made == nullptr || !made->exists() || came_late) return nullptr;
     bits = made.release();
     bits_.store(bits, std::memory_order_release);
     return bits;
@@ -130,8 +154,9 @@ class pages_of_stores {
   static constexpr std::uint64_t no_page = ~std::uint64_t{0};
   const std::uint64_t chunks_;
   const unsigned page_shift_;
+  const bool here_only_;
   std::atomic<sparse_array<std::uint64_t>*> bits_{nullptr};
-  std::atomic<std::uint64_t> first_{no_page};
+  std::atomic<std::uint64_t> first_;
   std::mutex lock_;
   link_reach* reaches_ = nullptr;
 };

@@ -20,7 +20,7 @@
 ///   shorter: 1. S page map entry; F it;            | space/E8  the pages after it may get another use
 /// Either, given back:
 ///   1. S page map entry 0; F it;                   | space/E5  its pages may get another use
-/// Stores (clusters_layout.hpp): space_stores.hpp.
+/// Stores (clusters_layout.hpp): space_stores.hpp; pages of structures in them: space_store_structures.hpp.
 /// Recovery: an extent without objects is one like any other; recovery of the lanes frees every log run that has an
 /// entry.  It would survive a zero entry (space/E4) that comes late.  But one that came after close(), which promises
 /// that there is nothing to recover, would hit pages with another use.
@@ -54,6 +54,8 @@
 #pragma once
 
 #include <functional>
+#include <map>
+#include <memory>
 #include <mutex>
 #include <span>
 #include <vector>
@@ -95,7 +97,7 @@ struct space_types {
 };
 
 template <media M, log::settler S>
-class space final : public space_types, public structure_pages, public store_pages {
+class space final : public space_types, public region_pages, public store_pages {
  public:
   // grow(pages_min): makes the pool at least that many data pages large, returns its size, or an error; what it wrote
   // is ordered before anything the caller does next.
@@ -325,20 +327,27 @@ class space final : public space_types, public structure_pages, public store_pag
   void each_owned(std::uint64_t first, std::uint64_t end, void* context,
                   bool (*visit)(void* context, const owned_pages&)) const noexcept override;
   [[nodiscard]] pages_of_stores& of_stores() noexcept override { return index_.of_stores; }
-  [[nodiscard]] bool in_store(std::uint64_t offset) const noexcept override { return cluster_holding(offset) != 0; }
+  [[nodiscard]] bool is_foreign(std::uint64_t offset) const noexcept override { return cluster_holding(offset) != 0; }
+  [[nodiscard]] directory_words lockfree_directory() const noexcept override {
+    const geometry& g = index_.sizes();
+    return {{anchor_word_at(g, 0, anchor_word::lockfree), anchor_word_at(g, 1, anchor_word::lockfree)}, 2};
+  }
+  void write_back_entries() noexcept override;
   [[nodiscard]] const geometry& sizes() const noexcept override { return index_.sizes(); }
   [[nodiscard]] std::uint64_t size_pages() const noexcept override { return index_.pages.size_pages(); }
 
   // ---- stores (store_pages.hpp) ----
   [[nodiscard]] result<open_store*> attach(std::uint64_t offset, bool read_only) noexcept override;
+  void make_known(open_store& store) noexcept override { store.open(); }
   [[nodiscard]] status detach(open_store& store) noexcept override;
   [[nodiscard]] bool trim(open_store& store) noexcept override;
+  [[nodiscard]] result<structure_pages*> structures_in(open_store& store) noexcept override;
   [[nodiscard]] status make_whole(std::uint64_t offset) noexcept override;
   [[nodiscard]] open_store* attached_at(std::uint64_t offset) noexcept override;
   [[nodiscard]] std::uint64_t cluster_holding(std::uint64_t offset) const noexcept override;
-  [[nodiscard]] const std::atomic<std::uint32_t>& closed_so_far() const noexcept override { return stores_closed_; }
-  // release: pairs with links_into_stores.
-  void pages_are_closing() noexcept override { stores_closed_.fetch_add(1, std::memory_order_release); }
+  [[nodiscard]] const std::atomic<std::uint64_t>& rights_lost_so_far() const noexcept override { return rights_lost_; }
+  // release: pairs with api/allowed_pages.hpp.
+  void rights_are_lost() noexcept override { rights_lost_.fetch_add(1, std::memory_order_release); }
   void settle_everything() noexcept override;
 
   // ---- knowing ----
@@ -382,6 +391,7 @@ class space final : public space_types, public structure_pages, public store_pag
   [[nodiscard]] static constexpr unsigned name_of(unsigned lane) noexcept { return space_index::name_of(lane); }
 
  private:
+  class pages_in_store;
   using page_kind = layout::page_kind;
   static constexpr std::uint64_t lane_words = ceil_div(log::lanes_max + 1, 64);
 
@@ -547,6 +557,7 @@ class space final : public space_types, public structure_pages, public store_pag
                                                     bool aligned) noexcept;
   [[gnu::noinline]] void release_run_in(unsigned place, std::uint64_t page, std::uint64_t pages) noexcept;
   [[nodiscard, gnu::noinline]] result<std::uint64_t> entry_in_store(unsigned place, std::uint64_t page) noexcept;
+  [[nodiscard]] std::uint64_t quota_left(const open_store& store) const noexcept;
   [[nodiscard]] status grow_store(open_store& store, unsigned lane, std::uint64_t count, bool aligned) noexcept;
   [[nodiscard]] bool grow_in_place(open_store& store, std::uint64_t count, bool aligned,
                                    std::uint64_t may_have) noexcept;
@@ -615,15 +626,17 @@ class space final : public space_types, public structure_pages, public store_pag
   std::mutex growing_;
   std::atomic<lsn_t> freed_by_{0};
   std::atomic<std::uint64_t> runs_freed_{0};  // newest generation that freed a run; where replays store contents
-  std::atomic<std::uint32_t> stores_closed_{0};
-  std::mutex handing_;          // one store at a time is attached or detached
+  std::atomic<std::uint64_t> rights_lost_{0};
+  std::mutex handing_;                                             // one store at a time is attached or detached
+  std::map<unsigned, std::unique_ptr<pages_in_store>> in_stores_;  // under handing_: by their places, while attached
   bool maps_doubtful_ = false;  // a process that was killed may have left words of clusters' maps in caches only
 };
 
 }  // namespace nvm
 
-#include "space/space_pages.hpp"       // IWYU pragma: export
-#include "space/space_slots.hpp"       // IWYU pragma: export
-#include "space/space_stores.hpp"      // IWYU pragma: export
-#include "space/space_structures.hpp"  // IWYU pragma: export
-#include "space/space_trim.hpp"        // IWYU pragma: export
+#include "space/space_pages.hpp"             // IWYU pragma: export
+#include "space/space_slots.hpp"             // IWYU pragma: export
+#include "space/space_store_structures.hpp"  // IWYU pragma: export
+#include "space/space_stores.hpp"            // IWYU pragma: export
+#include "space/space_structures.hpp"        // IWYU pragma: export
+#include "space/space_trim.hpp"              // IWYU pragma: export

@@ -357,7 +357,7 @@ result<bool> space_index::look_up_in(open_store& s, std::uint64_t page) noexcept
     return fail(errc::corrupt, "store %u: %s, at offset %lu: found %016lx", s.number(), what,
                 c->entry_offset(geometry_, head), word);
   }
-  if (head + entry.length_pages <= page) return false;
+  if (head + entry.length_pages <= page || !layout::transactional(entry)) return false;
   if (entry.kind == page_kind::run) {
     const std::lock_guard guard{states.lock_of(head)};
     // As in look_up().
@@ -384,7 +384,7 @@ bool space_index::index_in(open_store& s, unsigned set, unsigned count, unsigned
     const std::uint64_t word = inner_word(*c, *page);
     layout::page_entry entry;
     if (word == 0 || inner_entry_fault(word, *page, *c, geometry_, entry) != nullptr) continue;
-    if (entry.kind != kind_of_set(set) || entry.layout != layout_of_set(set)) continue;
+    if (entry.kind != kind_of_set(set) || entry.layout != layout_of_set(set) || !layout::transactional(entry)) continue;
     const auto e = index_at(*page, entry, c->entry_offset(geometry_, *page), s.arena(), who);
     if (!e ? e.error() == errc::corrupt : *e != nullptr) s.note_indexed();
     if (!e || *e == nullptr) continue;

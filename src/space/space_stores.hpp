@@ -107,7 +107,9 @@ result<bool> space<M, S>::look_up_in_store(std::uint64_t page, std::uint64_t off
   if (head == no_cluster) return false;
   const std::shared_lock guard{index_.detaching};
   const page_state s = index_.states.get(head);
-  if (s.what() != page_state::type::cluster) {
+  // A store that is being detached has given its arena up, though its clusters keep their states a while; the pages of
+  // one that is being attached may be inaccessible yet.
+  if (s.what() != page_state::type::cluster || !index_.stores.at(s.store())->is_open()) {
     return fail(errc::bad_pointer, "offset %lu lies in a store that is not attached: in its cluster at offset %lu",
                 offset, index_.sizes().page_offset(head));
   }
@@ -258,10 +260,22 @@ auto space<M, S>::take_pages_in(open_store& store, unsigned lane, std::uint64_t 
     }
     const status grown = grow_store(store, lane, count, aligned);
     if (grown) continue;
-    // Other stores may have what this one wants.
-    if (trimmed || grown.error() != errc::no_space || !trim_stores()) return grown.error();
+    // Other stores may have what this one wants, and empty extents of the pool that nobody has looked at.
+    if (trimmed || grown.error() != errc::no_space) return grown.error();
+    const bool more = trim_stores();
+    if (!(quota_left(store) >= count && index_.index_everything() && trim()) && !more) return grown.error();
     trimmed = true;
   }
+}
+
+// Pages that its quota lets it have yet.
+template <media M, log::settler S>
+std::uint64_t space<M, S>::quota_left(const open_store& store) const noexcept {
+  const std::uint64_t quota =
+      link(cluster_word_at(index_.sizes(), store.page(), offsetof(layout::cluster_header, quota_pages)));
+  const std::uint64_t may_have = quota == 0 ? index_.sizes().capacity_pages : quota;
+  const std::uint64_t has = store.pages_now();
+  return may_have > has ? may_have - has : 0;
 }
 
 // Makes room for `count` pages, unless there is some.
@@ -272,18 +286,14 @@ status space<M, S>::grow_store(open_store& store, unsigned lane, std::uint64_t c
     const std::lock_guard pages{store.pages};
     if (store.fits(count, aligned)) return {};
   }
-  const std::uint64_t has = store.pages_now();
-  const std::uint64_t quota =
-      link(cluster_word_at(index_.sizes(), store.page(), offsetof(layout::cluster_header, quota_pages)));
-  const std::uint64_t may_have = quota == 0 ? index_.sizes().capacity_pages : quota;
-  const std::uint64_t more = may_have > has ? may_have - has : 0;
+  const std::uint64_t more = quota_left(store);
   if (grow_in_place(store, count, aligned, more)) return {};
   // So that there are as many at a multiple of 8, wherever the cluster begins.
   const std::uint64_t least =
       layout::cluster_pages_for(count + (aligned ? layout::extent_align_pages - 1 : 0), index_.sizes().page_shift);
   if (least > more) {
     return fail(errc::no_space, "store %u has %lu pages and may have %lu by its quota; %lu more wanted", store.number(),
-                has, may_have, least);
+                store.pages_now(), store.pages_now() + more, least);
   }
   return add_cluster(store, lane, least, more);
 }
@@ -420,8 +430,10 @@ bool space<M, S>::shrink(open_store& store) noexcept {
     bool empty = false;
     std::uint64_t free = 0;
     {
-      // The next one that has pages to give, which belong to no store from here on.
+      // The next one that has pages to give, which belong to no store from here on.  A thread that reads its maps keeps
+      // all.
       const std::lock_guard guard{store.pages};
+      if (store.is_walked()) return any;
       for (cluster_pages& pages : store.clusters()) {
         const cluster& here = pages.what();
         free = here.page >= after ? pages.trailing_free() : 0;
@@ -496,7 +508,8 @@ status space<M, S>::finish_work(const std::vector<cluster>& clusters) noexcept {
   const geometry g = sizes_now();
   const cluster& first = clusters.front();
   const std::uint64_t place = link(cluster_word_at(g, first.page, offsetof(layout::cluster_header, in_work)));
-  if (place == 0) return {};
+  // A cluster that was taken out may have been cut off with the pool's end since.
+  if (place == 0 || !g.in_data(place, g.page_bytes())) return {};
   const std::uint64_t page = g.page_of(place);
   if (std::ranges::any_of(clusters, [&](const cluster& c) { return c.page == page; })) return {};
   const std::uint64_t word = index_.map.load(page);
@@ -590,7 +603,6 @@ result<open_store*> space<M, S>::attach(std::uint64_t offset, bool read_only) no
     return s.error();
   }
   index_.count_unindexed(store.unindexed());
-  store.open();
   return &store;
 }
 
@@ -671,6 +683,7 @@ status space<M, S>::detach(open_store& store) noexcept {
 
 template <media M, log::settler S>
 void space<M, S>::let_clusters_go(open_store& store) noexcept {
+  in_stores_.erase(store.place());
   for (cluster_pages& pages : store.clusters()) settle_pages(pages.what().page, pages.what().pages);
   const std::unique_lock alone{index_.detaching};
   for (cluster_pages& pages : store.clusters()) index_.states.set(pages.what().page, page_state{});

@@ -129,4 +129,9 @@ void space<M, S>::each_owned(std::uint64_t first, std::uint64_t end, void* conte
   }
 }
 
+template <media M, log::settler S>
+void space<M, S>::write_back_entries() noexcept {
+  medium_.flush(index_.map.at(0), index_.pages.size_pages() * 8);
+}
+
 }  // namespace nvm

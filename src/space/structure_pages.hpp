@@ -1,10 +1,12 @@
 // Pages for structures that keep their own account of what is in them (protocols epoch, self-validating and region):
-// extents of equal nodes, and runs.  The page map says who owns them.
+// extents of equal nodes, and runs.  The page map says who owns them, or, inside of an object store, the map of a
+// cluster.
 //
 // Virtual, because a structure's layer need not know how the pool's transactions are logged; called once in some
 // hundred allocations.
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <new>
 #include <span>
@@ -61,6 +63,40 @@ class structure_pages {
   virtual void give(std::span<const std::uint64_t> offsets) noexcept = 0;
   void give(std::uint64_t offset) noexcept { give(std::span{&offset, 1}); }
 
+  // Whether the page is free at this moment.
+  [[nodiscard]] virtual bool is_free(std::uint64_t page) const noexcept = 0;
+  // What owns the page that holds `offset` and begins at or before it; errc::bad_pointer: no structure does.
+  [[nodiscard]] virtual result<owned_pages> owned_at(std::uint64_t offset) const noexcept = 0;
+  // Calls visit for each extent and run of any structure whose first page is one of [first, end), until it says false.
+  virtual void each_owned(std::uint64_t first, std::uint64_t end, void* context,
+                          bool (*visit)(void* context, const owned_pages&)) const noexcept = 0;
+
+  // Pages to which no link of a structure may lead; and whether the page that holds `offset` is one: of an object
+  // store, or, where the structures are inside of one, not of that.
+  [[nodiscard]] virtual pages_of_stores& of_stores() noexcept = 0;
+  [[nodiscard]] virtual bool is_foreign(std::uint64_t offset) const noexcept = 0;
+
+  // Offsets of the words that name the directory of lock-free structures; equal, but after a crash.
+  struct directory_words {
+    std::array<std::uint64_t, 2> at{};
+    unsigned count = 0;
+    [[nodiscard]] const std::uint64_t* begin() const noexcept { return at.data(); }
+    [[nodiscard]] const std::uint64_t* end() const noexcept { return at.data() + count; }
+  };
+  [[nodiscard]] virtual directory_words lockfree_directory() const noexcept = 0;
+  // Begins the write-back of the words that say which pages are in use; those of free pages, too.
+  virtual void write_back_entries() noexcept = 0;
+
+  [[nodiscard]] virtual const geometry& sizes() const noexcept = 0;  // as the pool was opened
+  [[nodiscard]] virtual std::uint64_t size_pages() const noexcept = 0;
+
+ protected:
+  ~structure_pages() = default;
+};
+
+// Pages for structures whose runs become longer and shorter where they are (protocol region); of the pool alone.
+class region_pages : public structure_pages {
+ public:
   // Adds `pages` pages at the end of a run, durably on return; the caller lets no other thread change it.
   // errc::no_space: they are not free.
   [[nodiscard]] virtual status extend(std::uint64_t offset, std::uint64_t pages) noexcept = 0;
@@ -71,29 +107,13 @@ class structure_pages {
   // Unowned pages get no other use before release(), or the next opening of the pool; nothing is written.  False: one
   // of them is in use.
   [[nodiscard]] virtual bool take_free(std::uint64_t offset, std::uint64_t pages) noexcept = 0;
-  // Whether the page is free at this moment.
-  [[nodiscard]] virtual bool is_free(std::uint64_t page) const noexcept = 0;
   // LSN (media::last_lsn()) up to which everything is ordered that has freed a page taken so far; 0 on direct media.
   [[nodiscard]] virtual std::uint64_t freed_by() const noexcept = 0;
   // Pages that the pool has free, or can grow by.
   [[nodiscard]] virtual std::uint64_t free_pages() const noexcept = 0;
 
-  // What owns the page that holds `offset` and begins at or before it; errc::bad_pointer: no structure does.
-  [[nodiscard]] virtual result<owned_pages> owned_at(std::uint64_t offset) const noexcept = 0;
-  // Calls visit for each extent and run of any structure whose first page is one of [first, end), until it says false.
-  virtual void each_owned(std::uint64_t first, std::uint64_t end, void* context,
-                          bool (*visit)(void* context, const owned_pages&)) const noexcept = 0;
-
-  // Pages to which no link of a structure may lead; and whether an object store, attached or not, has the page that
-  // holds `offset`.
-  [[nodiscard]] virtual pages_of_stores& of_stores() noexcept = 0;
-  [[nodiscard]] virtual bool in_store(std::uint64_t offset) const noexcept = 0;
-
-  [[nodiscard]] virtual const geometry& sizes() const noexcept = 0;  // as the pool was opened
-  [[nodiscard]] virtual std::uint64_t size_pages() const noexcept = 0;
-
  protected:
-  ~structure_pages() = default;
+  ~region_pages() = default;
 };
 
 // Extents and runs of one owner, or of all (0), in the order of their pages.  Throws std::bad_alloc, which each_owned()

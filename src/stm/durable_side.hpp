@@ -27,7 +27,7 @@ class durable_side {
 
   // A transaction of the engine, on a lane that this thread has now.
   [[nodiscard]] virtual result<tx::open_transaction*> begin() noexcept = 0;
-  // Whether up to line_bytes at p are inside the data of the pool, and before all pages that were ever inaccessible;
+  // Whether up to line_bytes at p are inside the data of the pool, and before all pages whose change was ever refused;
   // quick, so false may be wrong.
   [[nodiscard, NVM_INLINE]] bool surely_in_data(const void* p) const noexcept {
     // relaxed: any end that the data ever had is before the present one.
@@ -53,19 +53,24 @@ class durable_side {
   [[nodiscard]] virtual status wait(lsn_t lsn) noexcept = 0;
   // Waits until the data that a transaction without changes has read are durable; errc::io if they may be lost.
   [[nodiscard]] virtual status wait_for_seen(lsn_t lsn) noexcept = 0;
-  // Called before pages from here on become inaccessible.
-  void closes_from(std::uint64_t offset) noexcept {
-    std::uint64_t known = first_closed_.load(std::memory_order_relaxed);
-    while (offset < known && !first_closed_.compare_exchange_weak(known, offset)) {
+  // Called before changes of pages from here on are refused.
+  void refuses_from(std::uint64_t offset) noexcept {
+    std::uint64_t known = first_refused_.load(std::memory_order_relaxed);
+    while (offset < known && !first_refused_.compare_exchange_weak(known, offset)) {
     }
     data_ends(data_end());
   }
+  // Zeroes a new object whose words a commit may take for references before they are stored.
+  virtual void clear_new(std::uint32_t type, void* p, std::size_t bytes) noexcept = 0;
+  // Frees the object, or lets it go where references to it are counted.
+  [[nodiscard]] virtual status let_go(tx::open_transaction& t, std::uint64_t payload) noexcept = 0;
   // Called before an object with more than natural alignment is made.
   [[nodiscard]] virtual status admit_alignment() noexcept = 0;
   // Whether an aligned object may be there: none is in an object store, whose pages may not be accessible.
   [[nodiscard]] virtual bool may_be_aligned(std::uint64_t) const noexcept { return true; }
-  // Whether the pages of these bytes of the data may be accessed.
-  [[nodiscard]] virtual bool can_access(std::uint64_t, std::uint64_t) const noexcept { return true; }
+  // Whether the program may change these bytes of the data.  In a transaction of the engine: what it says then holds
+  // until that ends.
+  [[nodiscard]] virtual status admits_change(std::uint64_t, std::uint64_t) const noexcept { return {}; }
   // Where the data ends now; it may grow.
   [[nodiscard]] virtual std::uint64_t data_end() const noexcept = 0;
 
@@ -107,16 +112,16 @@ class durable_side {
   }
 
  private:
-  // seq_cst: of two threads the later one has seen the other's first_closed_.
+  // seq_cst: of two threads the later one has seen the other's first_refused_.
   void data_ends(std::uint64_t end) noexcept {
-    std::uint64_t closed = first_closed_.load();
+    std::uint64_t refused = first_refused_.load();
     for (;;) {
-      const std::uint64_t bytes = std::min(end, closed) - data_offset_;
+      const std::uint64_t bytes = std::min(end, refused) - data_offset_;
       const std::uint64_t known = bytes < line_bytes ? 0 : bytes - line_bytes;
       if (data_known_.load(std::memory_order_relaxed) != known) data_known_.store(known);
-      const std::uint64_t again = first_closed_.load();
-      if (again == closed) return;
-      closed = again;
+      const std::uint64_t again = first_refused_.load();
+      if (again == refused) return;
+      refused = again;
     }
   }
 
@@ -125,7 +130,7 @@ class durable_side {
   std::uint64_t data_offset_ = 0;
   bool translates_ = false;
   std::atomic<std::uint64_t> data_known_{0};  // bytes of data that surely can be stored to, but for the last line
-  std::atomic<std::uint64_t> first_closed_{~std::uint64_t{0}};
+  std::atomic<std::uint64_t> first_refused_{~std::uint64_t{0}};
   std::atomic<lsn_t> ordered_{0};
 };
 

@@ -305,8 +305,11 @@ verdict transaction::in_pool(const void* p, std::size_t n) {
   if (!side_->in_data(offset, n)) {
     return fails(fail(errc::bad_pointer, "[%p, +%zu) is not inside the data of the transaction's pool", p, n));
   }
-  if (side_->can_access(offset, n)) return verdict::done;
-  return fails(fail(errc::bad_pointer, "[%p, +%zu) is in an object store that is not attached", p, n));
+  // First: a store that is detached after this question waits for open transactions of the engine.
+  tx::open_transaction* e = nullptr;
+  if (verdict a = engine(e); a != verdict::done) return a;
+  const status may = side_->admits_change(offset, n);
+  return may ? verdict::done : fails(may.error());
 }
 
 verdict transaction::begin_engine() {
@@ -560,7 +563,7 @@ verdict transaction::allocate(std::uint32_t type, std::size_t bytes, std::size_t
   }
   auto payload =
       tx::allocate_aligned(*e, side_->base(), type, bytes, alignment, [&] { return side_->admit_alignment(); });
-  return made(payload, bytes, out);
+  return made(payload, type, bytes, out);
 }
 
 verdict transaction::allocate_in(open_store& store, std::uint32_t type, std::size_t bytes, void*& out) {
@@ -568,14 +571,16 @@ verdict transaction::allocate_in(open_store& store, std::uint32_t type, std::siz
   fresh_.reserve(fresh_.size() + 1);
   tx::open_transaction* e = nullptr;
   if (verdict a = engine(e); a != verdict::done) return doom(failure_);
-  return made(e->allocate_in(store, type, bytes), bytes, out);
+  return made(e->allocate_in(store, type, bytes), type, bytes, out);
 }
 
-verdict transaction::made(const result<std::uint64_t>& payload, std::size_t bytes, void*& out) {
+verdict transaction::made(const result<std::uint64_t>& payload, std::uint32_t type, std::size_t bytes, void*& out) {
   if (!payload) return doom(payload.error());
   out = side_->base() + *payload;
   add_fresh(out, bytes);
-  return forget_readers(out, bytes) ? verdict::done : verdict::conflict;
+  if (!forget_readers(out, bytes)) return verdict::conflict;
+  side_->clear_new(type, out, bytes);
+  return verdict::done;
 }
 
 // Memory that was freed and is now allocated anew may be read even now by transactions that will find out from its
@@ -629,12 +634,13 @@ verdict transaction::free(void* p) {
     }
   }
   if (!room) return refuse(room.error());
+  if (status s = side_->admits_change(payload, 1); !s) return refuse(s.error());
   if (level_of_fresh(p, 1) == 0) {
     constexpr std::size_t header = sizeof(layout::object_header);
     if (verdict a = lock_lines(side_->base() + payload - header, *room + header); a != verdict::done) return a;
     if (!view_.holds()) return verdict::conflict;
   }
-  if (status s = e->let_go(payload); !s) return refuse(s.error());
+  if (status s = side_->let_go(*e, payload); !s) return refuse(s.error());
   return verdict::done;
 }
 

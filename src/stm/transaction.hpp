@@ -264,7 +264,7 @@ class transaction {
   void find_out_whether_it_buffers() noexcept {
     buffers_ = write_back_ && engine_ != nullptr && !logs_each_store_ && outermost() && fresh_.empty();
   }
-  [[nodiscard]] verdict made(const result<std::uint64_t>& payload, std::size_t bytes, void*& out);
+  [[nodiscard]] verdict made(const result<std::uint64_t>& payload, std::uint32_t type, std::size_t bytes, void*& out);
   [[nodiscard]] bool forget_readers(const void* p, std::size_t bytes) noexcept;
   [[nodiscard]] verdict commit_in_engine(std::uint64_t& version, lsn_t& lsn);
   void take_level_back(bool engine_too) noexcept;

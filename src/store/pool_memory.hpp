@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "space/face.hpp"
+#include "store/own_links.hpp"
 #include "store/trie_memory.hpp"
 #include "tx/face.hpp"
 
@@ -21,12 +22,11 @@ namespace nvm::stores {
 // Where the data of a pool lies.
 struct pool_bytes {
   std::byte* base = nullptr;
-  std::uint64_t begin = 0, end = 0;     // offsets of the data
-  links_into_stores* closed = nullptr;  // pages that cannot be accessed, where no link may lead; null: there are none
+  std::uint64_t begin = 0, end = 0;  // offsets of the data
+  own_links links{};                 // lead into no store
 
   [[nodiscard]] bool has(std::uint64_t place, std::uint64_t bytes) const noexcept {
-    return place % 8 == 0 && place >= begin && range_inside(place, bytes, end) &&
-           (closed == nullptr || !closed->any_has(place, bytes));
+    return place % 8 == 0 && place >= begin && range_inside(place, bytes, end) && !links.lead_into_store(place, bytes);
   }
 };
 

@@ -7,6 +7,7 @@
 #include "store/catalogue.hpp"
 #include "store/catalogue_check.hpp"
 #include "store/names_layout.hpp"
+#include "store/own_links.hpp"
 #include "store/page_guard.hpp"
 #include "store/pool_memory.hpp"
 #include "store/rights.hpp"

@@ -1,5 +1,5 @@
-// Compression of pages, by a library of the system that is loaded when the first page needs it. So a program without a
-// tier loads none, and Holdfast is built without their headers.
+// Compression of pages, by a library of the system that is loaded at the first open that needs it. So a program without
+// a tier loads none, and Holdfast is built without their headers.
 //
 // A codec works in memory of its own: one for each thread that uses it.
 #pragma once

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cinttypes>
 #include <cstring>
+#include <iterator>
 #include <new>
 
 namespace nvm::tier {
@@ -136,6 +137,21 @@ result<std::uint64_t> page_file::facts_of(block_device& device, const page_file_
   return state.sequence;
 }
 
+result<std::uint64_t> page_file::count_not_zeros(block_device& device, std::uint64_t first,
+                                                 std::uint64_t count) noexcept {
+  std::uint64_t found = 0;
+  page_word some[64];
+  for (const std::uint64_t end = first + count; first < end;) {
+    const std::uint64_t n = std::min(std::uint64_t{std::size(some)}, end - first);
+    if (status s = device.read(words_start + first * sizeof(page_word), some, n * sizeof(page_word)); !s) {
+      return s.error();
+    }
+    found += static_cast<std::uint64_t>(std::count_if(some, some + n, [](const auto& w) { return !is_zeros(w); }));
+    first += n;
+  }
+  return found;
+}
+
 result<std::unique_ptr<page_file>> page_file::open(block_device& device, const page_file_identity& who,
                                                    std::uint64_t sequence) noexcept {
   const auto found = facts_of(device, who);
@@ -153,7 +169,8 @@ result<std::unique_ptr<page_file>> page_file::open(block_device& device, const p
       made->slots_.data() == nullptr) {
     return fail(errc::no_memory, "no volatile memory for the books of a second file");
   }
-  made->sequence_ = *found;
+  // The number of an unfinished batch is used again.
+  made->sequence_ = sequence;
   return made;
 }
 
@@ -196,6 +213,7 @@ status page_file::take_words(std::uint64_t first, std::uint64_t count) noexcept 
       if (all_zero(reinterpret_cast<const std::byte*>(to + i), sizeof(page_word))) continue;
       if (status s = check_word(static_cast<page_t>(i), to[i], *bytes); !s) return s;
       const page_place p = unpack_place(to[i].place);
+      if (status s = make_sure_of_codec(p.coding); !s) return s;
       if (p.units() == 0 || units_.take_these(p.unit, p.units())) continue;
       return fail(errc::corrupt, "word of page %" PRIu64 ": unit %" PRIu64 ": found it in use by another page", i,
                   p.unit);
@@ -248,6 +266,7 @@ status page_file::compress_by(page_coding coding) noexcept {
   if (coding == page_coding::plain) {
     out_.reset();
   } else {
+    if (status s = make_sure_of_codec(coding); !s) return s;
     auto made = make_codec(coding);
     if (!made) return made.error();
     out_ = std::move(*made);
@@ -371,12 +390,15 @@ status page_file::write_batch(std::span<leaving_page> pages) noexcept {
 
 // ---- reading ----
 
-codec* page_file::codec_of(page_coding coding) noexcept {
-  auto& of = coding == page_coding::lz4 ? lz4_in_ : zstd_in_;
-  if (of == nullptr) {
-    if (auto made = make_codec(coding)) of = std::move(*made);
-  }
-  return of.get();
+// For read(), before it needs it.
+status page_file::make_sure_of_codec(page_coding coding) noexcept {
+  if (coding != page_coding::lz4 && coding != page_coding::zstd) return {};
+  auto& of = codec_of(coding);
+  if (of != nullptr) return {};
+  auto made = make_codec(coding);
+  if (!made) return made.error();
+  of = std::move(*made);
+  return {};
 }
 
 status page_file::expand(page_t page, const std::byte* slot, std::byte* to) noexcept {
@@ -386,8 +408,8 @@ status page_file::expand(page_t page, const std::byte* slot, std::byte* to) noex
   if (p.coding == page_coding::plain) {
     std::memcpy(to, slot, who_.page_bytes);
   } else {
-    codec* const with = codec_of(p.coding);
-    if (with == nullptr) return fail(errc::system, "page %u: %s", page, last_message());
+    const auto& with = codec_of(p.coding);
+    NVM_ASSERT(with != nullptr);
     if (!with->expand({slot, p.bytes}, {to, who_.page_bytes})) {
       return fail(errc::corrupt,
                   "page %u at offset %" PRIu64 ": found %" PRIu64 " bytes that do not expand to a page of %" PRIu64,

@@ -18,11 +18,16 @@
 /// still leads there is of a page that is present.
 /// Recovery: none.  Opening reads the words of holes, and takes their units.
 //
-// Step 3 is against a second file that is older than the pool, such as an earlier copy: it lacks batches that the pool
-// has seen, and is refused. A kill between 2 and 3 leaves a file that is one batch ahead, which is all right.
+// Step 3 is against a file that is older than the other, such as an earlier copy. A second file that lacks batches
+// which the pool has seen is refused. A kill between 2 and 3 leaves a file that is one batch ahead: no page of that
+// batch was given back, and the next life's first batch has its number. So a hole whose word is of a batch that the
+// pool has not seen is of an older pool, and is refused, too.
 //
 // A device that fails. The pages of a failed write or sync are still in fast memory, and the file is not written any
 // more; pages that only the file has can still be read. A full device fails one batch and may be tried again.
+//
+// Reading loads no library: the thread that waits for the page may have the loader's lock. So an open loads what the
+// words of holes need, and compress_by() what later ones will.
 //
 // Threads: write() by one at a time, which takes the caller's lock where it changes the books; read() by another at the
 // same time, of pages that are not being written. Any call that changes or reports the books runs under that lock.
@@ -61,13 +66,16 @@ class page_file final : public slow_pages {
                                                                std::uint64_t sequence) noexcept;
   // Batches in the file of this pool.
   [[nodiscard]] static result<std::uint64_t> facts_of(block_device& device, const page_file_identity& who) noexcept;
+  // How many of the pages [first, first + count) are not zeros, as their words say.
+  [[nodiscard]] static result<std::uint64_t> count_not_zeros(block_device& device, std::uint64_t first,
+                                                             std::uint64_t count) noexcept;
 
-  // For holes: reads and checks their words, and takes their units.
+  // For holes: reads and checks their words, takes their units, and loads what their pages need to be read.
   [[nodiscard]] status take_words(std::uint64_t first, std::uint64_t count) noexcept override;
   // The words of these pages are stale, since the fast file has the pages.
   void take_present(std::uint64_t first, std::uint64_t count) noexcept override;
 
-  // Sets the compression of pages that leave from now on: none, lz4 or zstd.
+  // Sets the compression of pages that leave from now on: none, lz4 or zstd.  errc::system: its library is missing.
   [[nodiscard]] status compress_by(layout::page_coding coding) noexcept;
 
   // Gives each page its units; `lock` is called around what changes the books.  Then writes, syncs (tier/E2) and
@@ -122,7 +130,10 @@ class page_file final : public slow_pages {
   [[nodiscard]] status write_batch(std::span<leaving_page> pages) noexcept;
   [[nodiscard]] result<unsigned> read_run(page_t first, unsigned count, std::byte* to) noexcept;
   [[nodiscard]] status expand(page_t page, const std::byte* slot, std::byte* to) noexcept;
-  [[nodiscard]] codec* codec_of(layout::page_coding coding) noexcept;
+  [[nodiscard]] std::unique_ptr<codec>& codec_of(layout::page_coding coding) noexcept {
+    return coding == layout::page_coding::lz4 ? lz4_in_ : zstd_in_;
+  }
+  [[nodiscard]] status make_sure_of_codec(layout::page_coding coding) noexcept;
 
   block_device& device_;
   page_file_identity who_;

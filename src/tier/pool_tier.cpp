@@ -1,16 +1,21 @@
 #include "tier/pool_tier.hpp"
 
 #include <fcntl.h>
+#include <sys/mman.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <array>
 #include <atomic>
+#include <bit>
 #include <cerrno>
 #include <cinttypes>
 #include <climits>
 #include <cstring>
 #include <new>
+#include <utility>
+
+#include "tier/extents.hpp"
 
 namespace nvm::tier {
 namespace {
@@ -33,6 +38,26 @@ result<std::string> absolute(const char* path) {
                 path_bytes_max);
   }
   return all;
+}
+
+// Of a file in memory: whether it may have huge pages.  A page that leaves could then become zeros (swapper_settings).
+result<bool> may_have_huge_pages(const platform::file& file) noexcept {
+  const auto facts = file.facts();
+  if (!facts) return facts.error();
+  return facts->block_bytes > swapper::page_bytes;
+}
+
+// Whether pages that could not leave fill half of the limit.
+result<bool> huge_pages_fill(const platform::file& file, const geometry& g, std::uint64_t fast_bytes) noexcept {
+  auto huge = may_have_huge_pages(file);
+  if (!huge || !*huge) return huge;
+  std::uint64_t bytes = 0;
+  const auto add = [&](std::uint64_t from, std::uint64_t to, bool in_file) noexcept {
+    bytes += in_file ? to - from : 0;
+    return status{};
+  };
+  if (status s = each_extent(file, g.page_offset(0), g.capacity_bytes(), add); !s) return s.error();
+  return bytes > fast_bytes / 2;
 }
 
 result<std::uint32_t> choose_compression(std::uint32_t asked) noexcept {
@@ -70,6 +95,44 @@ status check_wish(const nvm_tier_options& o) noexcept {
     if (r != 0) return fail(errc::invalid, "a reserved field of nvm_tier_options is %" PRIu64 ", expected 0", r);
   }
   return {};
+}
+
+// A process may have 65530 mappings (vm.max_map_count): that many extents at most stay mapped.
+constexpr std::uint64_t extents_max = 2048;
+
+// From which length on data of this part of the file stays mapped; shorter data is read into private memory.
+result<std::uint64_t> mapped_from(const platform::file& file, std::uint64_t from, std::uint64_t to) noexcept {
+  std::array<std::uint64_t, 65> extents{};  // by the bit width of their lengths
+  const status s = each_extent(file, from, to, [&](std::uint64_t begin, std::uint64_t end, bool in_file) noexcept {
+    if (in_file) ++extents[static_cast<std::size_t>(std::bit_width(end - begin))];
+    return status{};
+  });
+  if (!s) return s.error();
+  std::uint64_t all = 0;
+  for (std::size_t width = extents.size() - 1; width != 0; --width) {
+    all += extents[width];
+    if (all > extents_max) return width == 64 ? ~std::uint64_t{0} : std::uint64_t{1} << width;
+  }
+  return std::uint64_t{0};
+}
+
+// Puts private memory over a part of a private mapping of the file: zeros for holes, and the data.
+status copy_extents(const platform::file& file, std::byte* base, std::uint64_t from, std::uint64_t to) noexcept {
+  const std::uint64_t bytes = to - from;
+  constexpr int flags = MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED;
+  void* const got = ::mmap(base + from, bytes, PROT_READ | PROT_WRITE, flags, -1, 0);
+  if (got == MAP_FAILED || ::madvise(got, bytes, MADV_DONTFORK) != 0) {
+    return fail(errc::system, "cannot map %" PRIu64 " bytes of zeros over the hole at offset %" PRIu64 ": %s", bytes,
+                from, std::strerror(errno));
+  }
+  const auto read = [&](std::uint64_t begin, std::uint64_t end, bool in_file) noexcept {
+    return in_file ? file.read(begin, base + begin, end - begin) : status{};
+  };
+  if (status s = each_extent(file, from, to, read); !s) return s;
+  // Inaccessible, as what is around it, until all is in place.
+  if (::mprotect(got, bytes, PROT_NONE) == 0) return {};
+  return fail(errc::system, "cannot hide %" PRIu64 " bytes at offset %" PRIu64 ": %s", bytes, from,
+              std::strerror(errno));
 }
 
 }  // namespace
@@ -162,6 +225,13 @@ status pool_tier::join(pool_file& pool) {
   if (wish_.fast_bytes == 0) {
     return fail(errc::invalid, "nvm_tier_options: fast_bytes: found 0; a pool without a second file needs a limit");
   }
+  const auto stays = huge_pages_fill(pool.file(), pool.geometry(), wish_.fast_bytes);
+  if (!stays) return stays.error();
+  if (*stays) {
+    do_without(
+        "the pool's own file may have huge pages, and parts of these cannot leave: mount its folder with huge=never");
+    return {};
+  }
   path_ = wish_path_;
   layout::tier_record record{};
   if (status s = take_wishes(record); !s) return s;
@@ -178,8 +248,8 @@ status pool_tier::join(pool_file& pool) {
   const page_file_identity who = identity_of(pool.superblock(), record);
   status s = page_file::format(*device_, who, platform::unix_s());
   if (s) s = platform::sync_directory_of(path_.c_str());
-  std::uint64_t slow_pages = 0;
-  if (s) s = open_pages(pool, record, slow_pages);
+  pages_found found;
+  if (s) s = open_pages(pool, record, found);
   if (!s && s.error() == errc::system) {
     // No page is only in the second file: the pool works as well without.
     do_without(last_message());
@@ -205,27 +275,54 @@ status pool_tier::find(pool_file& pool) {
   const bool read_only = pool.read_only();
   if (status s = open_slow((read_only ? O_RDONLY : O_RDWR) | O_NONBLOCK | O_NOCTTY, read_only); !s) return s;
   pool.join_tier();
-  std::uint64_t slow_pages = 0;
-  if (status s = open_pages(pool, *record, slow_pages); !s) {
-    if (s.error() != errc::system || slow_pages != 0) return s;
-    do_without(last_message());
-    return {};
-  }
-  if (status s = check_holes(pool, *record); !s) return s;
-  if (read_only || std::memcmp(&before, &*record, offsetof(layout::tier_record, check)) == 0) return {};
+  pages_found found;
+  const status opened = open_pages(pool, *record, found);
+  // That no page is in the second file is known only if the pool's own was looked at.
+  if (!opened && (opened.error() != errc::system || found.slow != 0)) return opened;
+  if (!opened) do_without(last_message());
+  if (status s = check_holes(pool, *record, found.present); !s) return s;
+  // From here on pages come and go that the number does not count, until a close counts them again.
+  if (!read_only) say_at_rest(0);
+  if (read_only) return opened ? status{} : keep_holes(pool);
+  if (std::memcmp(&before, &*record, offsetof(layout::tier_record, check)) == 0) return {};
   return write_tier_record(pool.file(), *record, true);
 }
 
-status pool_tier::check_holes(const pool_file& pool, const layout::tier_record& record) const noexcept {
+// Without user faults a load from a hole would make a page in the file, which the pool's owner knows nothing of. The
+// mapping is this process's own: zeros take the places of holes. Of many extents those that lie between holes and are
+// short are copied.
+status pool_tier::keep_holes(pool_file& pool) noexcept {
+  const geometry g = pool.geometry();
+  const std::uint64_t begin = g.page_offset(0), end = g.capacity_bytes();
+  const auto stays_from = mapped_from(pool.file(), begin, end);
+  if (!stays_from) return stays_from.error();
+  std::uint64_t first = 0, last = 0;  // to be copied
+  const auto copy = [&]() noexcept {
+    const std::uint64_t from = std::exchange(first, 0), to = std::exchange(last, 0);
+    return from == to ? status{} : copy_extents(pool.file(), pool.base(), from, to);
+  };
+  const auto take = [&](std::uint64_t from, std::uint64_t to, bool in_file) noexcept {
+    if (in_file && to - from >= *stays_from) return copy();
+    if (first == last) first = from;
+    last = to;
+    return status{};
+  };
+  if (status s = each_extent(pool.file(), begin, end, take); !s) return s;
+  return copy();
+}
+
+status pool_tier::check_holes(const pool_file& pool, const layout::tier_record& record,
+                              std::uint64_t present) noexcept {
   const bool clean = pool.superblock().state == static_cast<std::uint32_t>(layout::pool_state::clean);
-  if (!clean || record.fast_pages == 0 || record.fast_pages - 1 == swapper_->found()) return {};
+  if (!clean || record.fast_pages == 0 || record.fast_pages - 1 == present) return {};
   return fail(errc::copy,
               "the pool's own file has %" PRIu64 " data pages, expected %" PRIu64
               ": it was copied by a program that does not keep holes, and is no pool any more",
-              swapper_->found(), record.fast_pages - 1);
+              present, record.fast_pages - 1);
 }
 
-status pool_tier::open_pages(pool_file& pool, const layout::tier_record& record, std::uint64_t& slow_pages) {
+status pool_tier::open_pages(pool_file& pool, const layout::tier_record& record, pages_found& found) {
+  record_ = reinterpret_cast<layout::tier_record*>(pool.base() + layout::tier_sector);
   fast_bytes_max_ = record.fast_bytes_max;
   policy_ = record.policy;
   compression_ = record.compression;
@@ -252,9 +349,11 @@ status pool_tier::open_pages(pool_file& pool, const layout::tier_record& record,
     fast_ = std::move(*again);
   }
   swapper_settings settings;
+  const auto huge = may_have_huge_pages(fast_);
+  if (!huge) return huge.error();
   settings.shared = !pool.read_only();
-  settings.slow_pages = &slow_pages;
-  record_ = reinterpret_cast<layout::tier_record*>(pool.base() + layout::tier_sector);
+  settings.keep_found = *huge;
+  settings.found = &found;
   settings.sequence = &record_->sequence;
   return make_swapper(pool, settings, std::move(*slow));
 }
@@ -274,6 +373,8 @@ status pool_tier::make_swapper(pool_file& pool, swapper_settings& settings, std:
     p->lose(p->geometry().page_offset(page), why);
   };
   settings.context = &pool;
+  // Pages that come are not made huge ones. A kernel that knows no huge pages refuses.
+  if (settings.shared) (void)::madvise(settings.base, settings.pages * swapper::page_bytes, MADV_NOHUGEPAGE);
   auto made = swapper::open(settings, std::move(slow));
   if (!made) return made.error();
   swapper_ = std::move(*made);
@@ -296,14 +397,34 @@ void pool_tier::stop() noexcept {
 
 void pool_tier::rest() noexcept {
   if (swapper_ == nullptr || record_ == nullptr || !swapper_->is_shared()) return;
+  if (const auto present = swapper_->present_at_rest()) say_at_rest(*present + 1);
+}
+
+void pool_tier::say_at_rest(std::uint64_t fast_pages) noexcept {
   // relaxed: the state that makes it count is written after it, by a system call.
-  std::atomic_ref<std::uint64_t>{record_->fast_pages}.store(swapper_->present_at_rest() + 1, std::memory_order_relaxed);
+  std::atomic_ref<std::uint64_t>{record_->fast_pages}.store(fast_pages, std::memory_order_relaxed);
 }
 
 void pool_tier::remove_new_file() noexcept {
   if (!made_file_) return;
   made_file_ = false;
   slow_.remove_name(path_.c_str());
+}
+
+void pool_tier::remove_unnamed_file(const char* pool) noexcept {
+  if (!made_file_) return;
+  const int number = errno;
+  char why[512];
+  const errc code = last_code();
+  std::snprintf(why, sizeof why, "%s", last_message());
+  const auto file = platform::file::open(pool, O_RDONLY | O_NONBLOCK | O_NOCTTY);
+  // A pool that cannot be read may have the feature.
+  if (file) {
+    const auto header = read_header(*file);
+    if (header && (header->superblock.features_incompat & layout::feature_tier) == 0) remove_new_file();
+  }
+  fail(code, "%s", why);
+  errno = number;
 }
 
 void pool_tier::statistics(nvm_tier_statistics& out) {
@@ -340,17 +461,27 @@ void pool_tier::statistics(nvm_tier_statistics& out) {
 namespace {
 
 status count_bytes(const platform::file& file, const geometry& g, nvm_tier_info& out) noexcept {
-  const std::uint64_t end = g.page_offset(g.size_pages);
-  for (std::uint64_t at = g.page_offset(0); at < end;) {
-    const auto data = file.next_data(at);
-    if (!data) return data.error();
-    if (*data >= end) break;
-    const auto hole = file.next_hole(*data);
-    if (!hole) return hole.error();
-    out.fast_bytes += std::min(*hole, end) - *data;
-    at = *hole;
-  }
-  return {};
+  return each_extent(file, g.page_offset(0), g.page_offset(g.size_pages),
+                     [&](std::uint64_t from, std::uint64_t to, bool in_file) noexcept -> status {
+                       out.fast_bytes += in_file ? to - from : 0;
+                       return {};
+                     });
+}
+
+// Of holes: words of other pages may be stale.
+status count_slow_bytes(const platform::file& file, block_device& slow, const geometry& g,
+                        nvm_tier_info& out) noexcept {
+  constexpr std::uint64_t page_bytes = swapper::page_bytes;
+  const std::uint64_t start = g.page_offset(0);
+  return each_extent(file, start, g.page_offset(g.size_pages),
+                     [&](std::uint64_t from, std::uint64_t to, bool in_file) noexcept -> status {
+                       if (in_file) return {};
+                       const auto pages =
+                           page_file::count_not_zeros(slow, (from - start) / page_bytes, (to - from) / page_bytes);
+                       if (!pages) return pages.error();
+                       out.slow_bytes += *pages * page_bytes;
+                       return {};
+                     });
 }
 
 status look_at_files(const char* path, nvm_tier_info& out) noexcept {
@@ -385,7 +516,7 @@ status look_at_files(const char* path, nvm_tier_info& out) noexcept {
   const auto opened = page_file::facts_of(device, identity_of(*sb, *record));
   if (!opened) return fail(opened.error(), "second file %s: %s", record->path, last_message());
   out.file_sequence = *opened;
-  return {};
+  return count_slow_bytes(*file, device, geometry_of(*sb), out);
 }
 
 }  // namespace

@@ -60,6 +60,8 @@ class pool_tier {
   void rest() noexcept;
   // Removes a file that bring() has made, since the pool is not created.
   void remove_new_file() noexcept;
+  // The same where the pool could not be opened: unless its superblock says already that it has a second file.
+  void remove_unnamed_file(const char* pool) noexcept;
 
   // nullptr: pages neither come nor go.
   [[nodiscard]] swapper* pages() noexcept { return swapper_.get(); }
@@ -77,8 +79,11 @@ class pool_tier {
   [[nodiscard]] status make_swapper(pool_file& pool, swapper_settings& settings, std::unique_ptr<slow_pages> slow);
   [[nodiscard]] status take_wishes(layout::tier_record& record) noexcept;
   [[nodiscard]] status open_slow(int flags, bool shared_lock) noexcept;
-  [[nodiscard]] status open_pages(pool_file& pool, const layout::tier_record& record, std::uint64_t& slow_pages);
-  [[nodiscard]] status check_holes(const pool_file& pool, const layout::tier_record& record) const noexcept;
+  [[nodiscard]] status open_pages(pool_file& pool, const layout::tier_record& record, pages_found& found);
+  [[nodiscard]] static status check_holes(const pool_file& pool, const layout::tier_record& record,
+                                          std::uint64_t present) noexcept;
+  [[nodiscard]] static status keep_holes(pool_file& pool) noexcept;
+  void say_at_rest(std::uint64_t fast_pages) noexcept;
   void do_without(const char* why);
   [[nodiscard]] page_range pages_of(const void* p, std::size_t bytes) const noexcept;
 

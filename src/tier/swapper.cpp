@@ -20,6 +20,7 @@ using outcome = platform::user_faults::outcome;
 constexpr std::uint64_t refused_rounds_max = 64;
 constexpr std::chrono::milliseconds pause_for_room{1};
 constexpr unsigned pauses_max = 20;
+constexpr std::chrono::milliseconds pause_max{100};  // until memory is asked for again
 
 // Calls f(first, count) for each run of neighbours among these pages, which are in order.
 template <class Pages, class F>
@@ -44,6 +45,7 @@ struct swapper::batch {
   std::vector<page_t> aside;    // cannot leave
   std::vector<page_t> given_back;
   std::vector<leaving_page> written;
+  unsigned unprotected = 0;  // could not be chosen
   platform::zeroed_memory bytes{batch_max * page_bytes};
   [[nodiscard]] std::byte* at(std::size_t i) const noexcept {
     return static_cast<std::byte*>(bytes.data()) + i * page_bytes;
@@ -79,7 +81,7 @@ result<std::unique_ptr<swapper>> swapper::open(const swapper_settings& settings,
     return fail(errc::no_memory, "no volatile memory for the books of a tier");
   }
   if (status s = made->look_at_file(); !s) return s.error();
-  if (settings.slow_pages != nullptr) *settings.slow_pages = made->slow_pages_;
+  if (settings.found != nullptr) *settings.found = {made->slow_pages_, made->present_};
   auto faults = platform::user_faults::open_swapped(settings.base, settings.pages * page_bytes, settings.shared);
   if (!faults) return faults.error();
   made->faults_.emplace(std::move(*faults));
@@ -89,7 +91,9 @@ result<std::unique_ptr<swapper>> swapper::open(const swapper_settings& settings,
   return fail(errc::no_memory, "no volatile memory for the books of a tier");
 }
 
-// Finds out which pages are holes. Called before any page is installed and before the mapping is watched.
+// Finds out which pages are holes. Called before any page is installed and before the mapping is watched. Blocks
+// without contents are holes, too, and are given back: the first touch of such a page would be no fault that we are
+// told of.
 status swapper::look_at_file() noexcept {
   const auto bytes = (settings_.grows != nullptr ? settings_.grows : settings_.fast)->size();
   if (!bytes) return bytes.error();
@@ -100,6 +104,9 @@ status swapper::look_at_file() noexcept {
     if (!data) return data.error();
     const std::uint64_t hole_end = std::min(std::max(round_down(*data, page_bytes), at), end);
     if (hole_end > at) {
+      if (settings_.shared) {
+        if (status s = settings_.fast->punch(at, hole_end - at); !s) return s;
+      }
       if (status s = slow_->take_words(page_at(at), page_at(hole_end) - page_at(at)); !s) return s;
       for (std::uint64_t page = page_at(at); page < page_at(hole_end); ++page) {
         slow_pages_ += slow_->is_zeros(static_cast<page_t>(page)) ? 0 : 1;
@@ -110,11 +117,22 @@ status swapper::look_at_file() noexcept {
     if (!hole) return hole.error();
     at = std::max(std::min(round_up(*hole, page_bytes), end), hole_end + page_bytes);
     slow_->take_present(page_at(hole_end), page_at(at) - page_at(hole_end));
-    for (std::uint64_t page = page_at(hole_end); page < page_at(at); ++page) came(static_cast<page_t>(page), stored_to);
+    for (std::uint64_t page = page_at(hole_end); page < page_at(at); ++page) found(static_cast<page_t>(page));
   }
   pages_known_ = page_at(end);
-  found_ = present_;
   return {};
+}
+
+// A page that the file has at the open.
+void swapper::found(page_t page) noexcept {
+  if (!settings_.shared || !settings_.keep_found) return came(page, stored_to);
+  set_state(page, stored_to);
+  ++present_;
+  // A pin of our own.
+  pins()[page] = 1;
+  states()[page] |= held_bit;
+  ++held_;
+  ++kept_found_;
 }
 
 status swapper::start() noexcept {
@@ -248,12 +266,13 @@ void swapper::bring(page_t page, bool to_store, std::uint64_t since_ns) noexcept
     bringing_ = true;
   }
   if (settings_.shared) make_room(count);
-  const unsigned got = zeros ? bring_zeros(page, count) : bring_contents(page, count, to_store);
+  std::uint32_t others = 0;  // a bit for each page
+  const unsigned got = zeros ? bring_zeros(page, count) : bring_contents(page, count, to_store, others);
   const std::lock_guard guard{lock_};
   for (unsigned i = 0; i < count; ++i) {
     if (state_of(page + i) == coming) set_state(page + i, absent);
     if (i >= got) continue;
-    const bool stored = zeros || (i == 0 && to_store) || !settings_.shared;
+    const bool stored = zeros || (i == 0 && to_store) || (others >> i & 1) != 0 || !settings_.shared;
     slow_pages_ -= zeros ? 0 : 1;
     if (stored && settings_.shared) slow_->forget(page + i);
     came(page + i, stored ? stored_to : clean);
@@ -267,58 +286,78 @@ void swapper::bring(page_t page, bool to_store, std::uint64_t since_ns) noexcept
 }
 
 unsigned swapper::bring_zeros(page_t page, unsigned count) noexcept {
+  if (count > 1 && faults_->install_zeros(address(page), count) == outcome::installed) return count;
+  // Some may be there: another program has made them past the mapping. Or there is no memory, or the file system has
+  // none; or the pages are not all in one mapping, since parts of it have another access. Waits for the one that is
+  // needed, and takes those after it that come at once.
   for (std::chrono::milliseconds pause{1};;) {
-    const outcome done = faults_->install_zeros(address(page), count);
-    if (done == outcome::installed || done == outcome::present) return count;
-    if (done == outcome::gone && count == 1) return 0;
-    // There is no memory, or the file system has none; or the pages are not all in one mapping, since parts of it have
-    // another access. Tries fewer, then makes room, then tries later.
-    if (count > 1) {
-      count = 1;
-    } else {
-      if (settings_.shared) (void)evict(batch_max);
-      std::this_thread::sleep_for(pause);
-      pause = std::min(2 * pause, std::chrono::milliseconds{100});
-    }
+    const outcome done = faults_->install_zeros(address(page), 1);
+    if (done == outcome::gone) return 0;
+    if (done == outcome::present) faults_->wake(address(page));
+    if (done != outcome::no_memory) break;
+    if (settings_.shared) (void)evict(batch_max);
+    std::this_thread::sleep_for(pause);
+    pause = std::min(2 * pause, pause_max);
   }
-}
-
-unsigned swapper::bring_contents(page_t page, unsigned count, bool to_store) noexcept {
-  auto* const contents = static_cast<std::byte*>(incoming_.data());
-  const auto read = slow_->read_ahead(page, count, contents);
-  if (!read) {
-    give_up(page, last_message());
-    return 0;
-  }
-  const bool guarded = settings_.shared;
-  if (!install(page, contents, guarded && !to_store)) return 0;
-  const unsigned more = *read - 1;
-  if (more == 0) return 1;
-  if (faults_->install(address(page + 1), contents + page_bytes, more, guarded) == outcome::installed) return *read;
-  // Some may be there: takes those that come without waiting.
   unsigned got = 1;
-  for (; got < *read; ++got) {
-    const outcome done = faults_->install(address(page + got), contents + got * page_bytes, 1, guarded);
+  for (; got < count; ++got) {
+    const outcome done = faults_->install_zeros(address(page + got), 1);
     if (done != outcome::installed && done != outcome::present) break;
   }
   return got;
 }
 
-// Installs the page, and waits for memory if need be; returns whether it is there.
-bool swapper::install(page_t page, const std::byte* contents, bool guarded) noexcept {
+// `others` gets a bit for each page that was there already: another program has made it past the mapping, and its bytes
+// count.
+unsigned swapper::bring_contents(page_t page, unsigned count, bool to_store, std::uint32_t& others) noexcept {
+  static_assert(ahead_max <= 32);
+  auto* const contents = static_cast<std::byte*>(incoming_.data());
+  errno = 0;
+  auto read = slow_->read_ahead(page, count, contents);
+  // The system has no memory at the moment: the page is not lost. Tries fewer, makes room, and waits.
+  for (std::chrono::milliseconds pause{1}; !read && errno == ENOMEM; pause = std::min(2 * pause, pause_max)) {
+    count = 1;
+    if (settings_.shared) (void)evict(batch_max);
+    std::this_thread::sleep_for(pause);
+    errno = 0;
+    read = slow_->read_ahead(page, count, contents);
+  }
+  if (!read) {
+    give_up(page, last_message());
+    return 0;
+  }
+  const bool guarded = settings_.shared;
+  const outcome first = install(page, contents, guarded && !to_store);
+  if (first == outcome::gone) return 0;
+  if (first == outcome::present) others = 1;
+  const unsigned more = *read - 1;
+  if (more == 0) return 1;
+  if (faults_->install(address(page + 1), contents + page_bytes, more, guarded) == outcome::installed) return *read;
+  // Some may be there: takes those that come without waiting. Of those that are there now some came a moment ago.
+  unsigned got = 1;
+  for (; got < *read; ++got) {
+    const outcome done = faults_->install(address(page + got), contents + got * page_bytes, 1, guarded);
+    if (done == outcome::present) {
+      others |= std::uint32_t{1} << got;
+    } else if (done != outcome::installed) {
+      break;
+    }
+  }
+  return got;
+}
+
+// Installs the page, and waits for memory if need be.  present: it was there; gone: it cannot be there.
+outcome swapper::install(page_t page, const std::byte* contents, bool guarded) noexcept {
   for (std::chrono::milliseconds pause{1};;) {
     const outcome done = faults_->install(address(page), contents, 1, guarded);
-    if (done == outcome::installed) return true;
-    if (done == outcome::gone) return false;
+    if (done == outcome::installed || done == outcome::gone) return done;
     if (done == outcome::present) {
-      // Another program has stored into the file past the mapping: its bytes count.
-      if (guarded) (void)faults_->protect(address(page), 1);
       faults_->wake(address(page));
-      return true;
+      return done;
     }
     if (settings_.shared) (void)evict(batch_max);
     std::this_thread::sleep_for(pause);
-    pause = std::min(2 * pause, std::chrono::milliseconds{100});
+    pause = std::min(2 * pause, pause_max);
   }
 }
 
@@ -344,13 +383,13 @@ void swapper::came(page_t page, state as) noexcept {
 // The thread that lets pages leave before a fault would have to.
 void swapper::let_go() noexcept {
   const platform::in_call here;
-  const std::uint64_t margin = std::clamp<std::uint64_t>(settings_.fast_pages_max / 32, 8, 1024);
+  const std::uint64_t margin = std::clamp<std::uint64_t>(limit() / 32, 8, 1024);
   std::unique_lock held{lock_};
   for (;;) {
     changed_.wait(held, [this] { return wants_room_ || leaving_stopped_; });
     if (leaving_stopped_) return;
     wants_room_ = false;
-    while (!leaving_stopped_ && present_ + margin > settings_.fast_pages_max) {
+    while (!leaving_stopped_ && present_ + margin > limit()) {
       held.unlock();
       const unsigned gone = evict(batch_max);
       held.lock();
@@ -363,16 +402,16 @@ void swapper::let_go() noexcept {
 
 // Called by the fault thread before `count` pages come.
 void swapper::make_room(unsigned count) noexcept {
-  const std::uint64_t half = std::clamp<std::uint64_t>(settings_.fast_pages_max / 64, 4, 512);
+  const std::uint64_t half = std::clamp<std::uint64_t>(limit() / 64, 4, 512);
   for (unsigned pauses = 0;;) {
     {
       const std::lock_guard guard{lock_};
       const std::uint64_t then = present_ + count;
-      if (then + half > settings_.fast_pages_max && !wants_room_) {
+      if (then + half > limit() && !wants_room_) {
         wants_room_ = true;
         changed_.notify_one();
       }
-      if (then <= settings_.fast_pages_max || leaving_stopped_) return;
+      if (then <= limit() || leaving_stopped_) return;
     }
     if (evict(std::clamp(count, 8U, batch_max)) != 0) continue;
     if (pauses++ == pauses_max || !waits_for_room(count)) return;
@@ -385,7 +424,7 @@ void swapper::make_room(unsigned count) noexcept {
 bool swapper::waits_for_room(unsigned count) noexcept {
   if (!slow_->waits()) return false;
   const std::lock_guard guard{lock_};
-  return present_ + count > settings_.fast_pages_max + settings_.fast_pages_max / 8 && !leaving_stopped_;
+  return present_ + count > limit() + limit() / 8 && !leaving_stopped_;
 }
 
 void swapper::shrink(std::uint64_t pages) noexcept {
@@ -394,30 +433,36 @@ void swapper::shrink(std::uint64_t pages) noexcept {
     std::unique_lock held{lock_};
     settle(held);
   }
-  for (;;) {
+  // Past pages that cannot leave, as far as once round.
+  for (std::uint64_t passed = 0;;) {
     std::uint64_t excess = 0;
     {
       const std::lock_guard guard{lock_};
-      if (present_ <= pages || leaving_stopped_) return;
+      if (present_ <= pages || leaving_stopped_ || passed > present_) return;
       excess = present_ - pages;
     }
-    if (evict(static_cast<unsigned>(std::min<std::uint64_t>(excess, batch_max))) == 0) return;
+    const evicted e = try_to_evict(static_cast<unsigned>(std::min<std::uint64_t>(excess, batch_max)));
+    if (e.left == 0 && e.stayed == 0) return;
+    passed = e.left != 0 ? 0 : passed + e.stayed;
   }
 }
 
 // Returns how many pages have left.
-unsigned swapper::evict(unsigned wanted) noexcept {
+unsigned swapper::evict(unsigned wanted) noexcept { return try_to_evict(wanted).left; }
+
+swapper::evicted swapper::try_to_evict(unsigned wanted) noexcept {
   const std::lock_guard one{evicting_};
   batch& b = *batch_;
   move_hand(wanted);
   choose(b, std::min(wanted, batch_max));
-  auto left = static_cast<unsigned>(b.dropped.size());
+  evicted done{static_cast<unsigned>(b.dropped.size()), static_cast<unsigned>(b.aside.size()) + b.unprotected};
   if (!b.chosen.empty()) {
     read_leaving(b);
     write_leaving(b);
-    left += static_cast<unsigned>(b.given_back.size());
+    done.left += static_cast<unsigned>(b.given_back.size());
+    done.stayed += static_cast<unsigned>(b.chosen.size() - b.given_back.size());
   }
-  return left;
+  return done;
 }
 
 // Chooses victims: those that the second file has leave at once, the others are to be written.  evicting_ is held.
@@ -426,6 +471,7 @@ void swapper::choose(batch& b, unsigned wanted) noexcept {
   b.chosen.clear();
   b.aside.clear();
   b.given_back.clear();
+  b.unprotected = 0;
   const std::lock_guard guard{lock_};
   if (leaving_stopped_) return;
   if (refused_rounds_ != 0) --refused_rounds_;
@@ -434,7 +480,10 @@ void swapper::choose(batch& b, unsigned wanted) noexcept {
     const page_t page = policy_->victim(*this);
     if (page == no_page) break;
     const bool is_clean = state_of(page) == clean;
-    if (pins()[page] != 0 || (!is_clean && !writes)) {
+    if (pins()[page] != 0) {
+      states()[page] |= held_bit;
+      ++held_;
+    } else if (!is_clean && !writes) {
       b.aside.push_back(page);
     } else if (is_clean) {
       b.dropped.push_back(page);
@@ -448,20 +497,19 @@ void swapper::choose(batch& b, unsigned wanted) noexcept {
   std::sort(b.chosen.begin(), b.chosen.end());
   give_back(b.dropped);
   counts_.dropped += b.dropped.size();
-  std::vector<page_t>& stays = b.aside;
-  stays.clear();
+  std::array<page_t, batch_max> stays;
   each_run(b.chosen, [&](page_t first, std::size_t count) noexcept {
     if (faults_->protect(address(first), count)) return;
     // The pages are not all in one mapping, since parts of it have another access, and this kernel takes one mapping at
     // a time.
     for (page_t page = first; page < first + count; ++page) {
-      if (!faults_->protect(address(page), 1)) stays.push_back(page);
+      if (!faults_->protect(address(page), 1)) stays[b.unprotected++] = page;
     }
   });
   // A page that cannot be protected, since the mapping is gone, could be stored to.
-  for (const page_t page : stays) {
-    stay(page);
-    std::erase(b.chosen, page);
+  for (unsigned i = 0; i < b.unprotected; ++i) {
+    stay(stays[i]);
+    std::erase(b.chosen, stays[i]);
   }
 }
 
@@ -563,6 +611,13 @@ void swapper::stay(page_t page) noexcept {
     set_state(page, stored_to);
     faults_->unprotect(address(page), 1);
   }
+  policy_->came(page);
+}
+
+// A page that was held is not pinned any more.  lock_ is held.
+void swapper::list_again(page_t page) noexcept {
+  states()[page] &= static_cast<std::uint8_t>(~held_bit);
+  --held_;
   policy_->came(page);
 }
 

@@ -41,6 +41,7 @@
 // Lock order: 1. evicting_, 2. lock_.
 #pragma once
 
+#include <algorithm>
 #include <array>
 #include <atomic>
 #include <memory>
@@ -56,6 +57,13 @@
 
 namespace nvm::tier {
 
+// What the fast file had when it was looked at.
+struct pages_found {
+  static constexpr std::uint64_t not_counted = ~std::uint64_t{0};
+  std::uint64_t slow = not_counted;  // pages that the second file alone has, not counting zeros
+  std::uint64_t present = not_counted;
+};
+
 struct swapper_settings {
   std::byte* base = nullptr;  // of page 0, whose mapping the caller keeps
   const platform::file* fast = nullptr;
@@ -65,8 +73,10 @@ struct swapper_settings {
   std::uint64_t fast_pages_max = 0;
   std::uint32_t policy = NVM_TIER_STEADY;
   bool shared = true;
-  std::uint64_t* slow_pages =
-      nullptr;                        // is told how many pages the second file alone has, also where opening fails then
+  // Pages that the fast file has when it is looked at never leave: they may be parts of huge pages. Of such a part that
+  // is given back, while anything holds the whole, the system makes zeros that stay.
+  bool keep_found = false;
+  pages_found* found = nullptr;       // is told, also where opening fails after it has looked
   std::uint64_t* sequence = nullptr;  // of the pool's record (page_file.hpp), in memory that survives this process; may
                                       // be nullptr
   void (*lost)(void* context, std::uint64_t page, const char* why) noexcept = nullptr;
@@ -123,10 +133,9 @@ class swapper final : private page_host {
   void shrink(std::uint64_t pages) noexcept;
 
   [[nodiscard]] swapper_statistics statistics() noexcept;
-  // Pages of the fast file when no thread touches any, after stop_leaving().
-  [[nodiscard]] std::uint64_t present_at_rest() noexcept;
-  // Pages of the fast file when it was looked at.
-  [[nodiscard]] std::uint64_t found() const noexcept { return found_; }
+  // Pages of the fast file when no thread touches any, after stop_leaving(). The file is asked, and not the books:
+  // another program may have made pages of zeros by reading, and huge pages come as a whole.
+  [[nodiscard]] result<std::uint64_t> present_at_rest() noexcept;
   [[nodiscard]] bool is_shared() const noexcept { return settings_.shared; }
   [[nodiscard]] const slow_pages& slow() const noexcept { return *slow_; }
   [[nodiscard]] const char* policy_name() const noexcept { return policy_->name(); }
@@ -143,6 +152,7 @@ class swapper final : private page_host {
   static constexpr std::uint8_t state_bits = 7;
   static constexpr std::uint8_t fresh_bit = 0x10;       // came since the hand passed
   static constexpr std::uint8_t referenced_bit = 0x20;  // as refer() said
+  static constexpr std::uint8_t held_bit = 0x40;        // pinned, and not in the policy's lists until it is unpinned
   static constexpr unsigned ahead_max = 32;
   static constexpr page_t ahead_near = 16;
   static constexpr unsigned batch_max = slow_pages::batch_max;
@@ -164,12 +174,17 @@ class swapper final : private page_host {
   void bring(page_t page, bool to_store, std::uint64_t since_ns) noexcept;
   [[nodiscard]] unsigned wish_ahead(page_t page) noexcept;
   [[nodiscard]] unsigned mark_coming(page_t page, unsigned wished) noexcept;
-  [[nodiscard]] unsigned bring_contents(page_t page, unsigned count, bool to_store) noexcept;
+  [[nodiscard]] unsigned bring_contents(page_t page, unsigned count, bool to_store, std::uint32_t& others) noexcept;
   [[nodiscard]] unsigned bring_zeros(page_t page, unsigned count) noexcept;
-  [[nodiscard]] bool install(page_t page, const std::byte* contents, bool guarded) noexcept;
+  [[nodiscard]] platform::user_faults::outcome install(page_t page, const std::byte* contents, bool guarded) noexcept;
   void give_up(page_t page, const char* why) noexcept;
   void settle(std::unique_lock<std::mutex>& held) noexcept;
   void came(page_t page, state as) noexcept;
+  void found(page_t page) noexcept;
+  // Pages that are to be in the fast file at most: those that never leave have others beside them.
+  [[nodiscard]] std::uint64_t limit() const noexcept {
+    return std::max(settings_.fast_pages_max, kept_found_ + (kept_found_ == 0 ? 0 : fast_pages_least));
+  }
 
   // Leaving.
   struct batch;
@@ -177,11 +192,17 @@ class swapper final : private page_host {
   void make_room(unsigned count) noexcept;
   [[nodiscard]] bool waits_for_room(unsigned count) noexcept;
   unsigned evict(unsigned wanted) noexcept;
+  struct evicted {
+    unsigned left = 0;
+    unsigned stayed = 0;  // victims that could not leave
+  };
+  [[nodiscard]] evicted try_to_evict(unsigned wanted) noexcept;
   void choose(batch& b, unsigned wanted) noexcept;
   void read_leaving(batch& b) noexcept;
   void write_leaving(batch& b) noexcept;
   void end_leaving(batch& b, bool written) noexcept;
   void stay(page_t page) noexcept;
+  void list_again(page_t page) noexcept;
   void give_back(std::vector<page_t>& pages) noexcept;
   void note_refusal(errc why) noexcept;
   void note_why() noexcept;
@@ -221,8 +242,9 @@ class swapper final : private page_host {
   std::uint64_t present_ = 0;
   std::int64_t dirty_ = 0;
   std::uint64_t slow_pages_ = 0;
-  std::uint64_t found_ = 0;  // constant from open() on
-  page_t ahead_next_ = 0;    // where a fault would go on from the last one
+  std::uint64_t held_ = 0;        // pages with held_bit
+  std::uint64_t kept_found_ = 0;  // of these: for good; set before there are threads
+  page_t ahead_next_ = 0;         // where a fault would go on from the last one
   unsigned ahead_ = 1;
   bool leaving_stopped_ = true;
   bool wants_room_ = false;

@@ -10,6 +10,8 @@
 #include <bit>
 #include <cinttypes>
 
+#include "tier/extents.hpp"
+
 namespace nvm::tier {
 namespace {
 
@@ -50,8 +52,8 @@ void swapper::move_hand(unsigned leaving_now) noexcept {
     pages = pages_known_;
   }
   if (pages == 0) return;
-  hand_owes_ += leaving_now * ceil_div(2 * pages, settings_.fast_pages_max);
-  const std::uint64_t block = std::clamp<std::uint64_t>(settings_.fast_pages_max / 16, 16, hand_block);
+  hand_owes_ += leaving_now * ceil_div(2 * pages, limit());
+  const std::uint64_t block = std::clamp<std::uint64_t>(limit() / 16, 16, hand_block);
   hand_owes_ = std::min(hand_owes_, 2 * pages);
   for (; hand_owes_ >= block; hand_owes_ -= block) {
     if (hand_ >= pages) hand_ = 0;
@@ -124,7 +126,10 @@ status swapper::pin(std::uint64_t first, std::uint64_t count) noexcept {
 void swapper::unpin(std::uint64_t first, std::uint64_t count) noexcept {
   const std::lock_guard guard{lock_};
   for (std::uint64_t page = first; page < first + count; ++page) {
-    if (pins()[page] != 0) --pins()[page];
+    if (pins()[page] == 0) continue;
+    --pins()[page];
+    if (pins()[page] != 0 || (states()[page] & held_bit) == 0) continue;
+    list_again(static_cast<page_t>(page));
   }
 }
 
@@ -153,10 +158,19 @@ void swapper::settle(std::unique_lock<std::mutex>& held) noexcept {
   }
 }
 
-std::uint64_t swapper::present_at_rest() noexcept {
-  std::unique_lock held{lock_};
-  settle(held);
-  return present_;
+result<std::uint64_t> swapper::present_at_rest() noexcept {
+  {
+    std::unique_lock held{lock_};
+    settle(held);
+  }
+  std::uint64_t bytes = 0;
+  const status s = each_extent(*settings_.fast, settings_.offset, settings_.offset + settings_.pages * page_bytes,
+                               [&](std::uint64_t from, std::uint64_t to, bool in_file) noexcept -> status {
+                                 bytes += in_file ? to - from : 0;
+                                 return {};
+                               });
+  if (!s) return s.error();
+  return bytes / page_bytes;
 }
 
 std::string swapper::check() {
@@ -179,8 +193,9 @@ std::string swapper::check() {
     there += now != absent ? 1 : 0;
   }
   if (there != present_) return std::to_string(there) + " pages present, counted " + std::to_string(present_);
-  if (settings_.shared && policy_->size() != present_) {
-    return std::to_string(policy_->size()) + " pages in the policy's lists, " + std::to_string(present_) + " present";
+  if (settings_.shared && policy_->size() + held_ != present_) {
+    return std::to_string(policy_->size()) + " pages in the policy's lists, " + std::to_string(held_) + " held, " +
+           std::to_string(present_) + " present";
   }
   return {};
 }

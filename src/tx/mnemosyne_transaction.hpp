@@ -207,44 +207,33 @@ class mnemosyne_undo_transaction : public transaction_core<M, log::mnemosyne_log
   [[nodiscard, gnu::noinline]] status announce(const byte_range* ranges, std::size_t count) noexcept try {
     if (log_failed_) return core::refuse();
     bool any = false;
-    for (std::size_t i = 0; i < count; ++i) {
-      const byte_range& r = ranges[i];
-      if (r.bytes == 0) continue;
-      const std::size_t around = objects_.around(r);
-      if (around != no_allocation && around >= levels_.back().mark.allocations) continue;
-      for (std::uint64_t done = 0; done < r.bytes;) {
-        const std::uint64_t piece = std::min(r.bytes - done, layout::undo_range_bytes_max);
-        const std::uint64_t offset = r.offset + done;
-        if (around == no_allocation) {
-          if (status s = lanes_.make_room(lane_, 2 + ceil_div(piece, std::uint64_t{8})); !s) return refuse_stores(s);
-          for (std::uint64_t line = offset / line_bytes; line <= (offset + piece - 1) / line_bytes; ++line) {
-            changed_.add(line, line_set::mask_in(line, offset, piece));
-          }
-        }
-        undo_.push_back({offset, piece, arena_.keep(base_ + offset, piece), around});
-        if (around == no_allocation) {
-          lanes_.put_bytes(lane_, offset, base_ + offset, piece);
-          any = true;
-        }
-        done += piece;
-      }
+    status s;
+    for (std::size_t i = 0; i < count && s; ++i) {
+      objects_.each_part(ranges[i], [&](const byte_range& r, std::size_t around) {
+        if (around != no_allocation && around >= levels_.back().mark.allocations) return true;
+        s = log_part(r, around);
+        any = any || around == no_allocation;
+        return static_cast<bool>(s);
+      });
     }
+    if (!s) return refuse_stores(s);
     if (any) lanes_.end_group(lane_);
     return {};
   } catch (const std::bad_alloc&) {
     return refuse_stores(fail(errc::no_memory, "no volatile memory for old bytes"));
   }
   [[nodiscard]] bool covers(const byte_range& r) noexcept {
-    const std::size_t around = objects_.around(r);
-    if (around != no_allocation && around >= levels_.back().mark.allocations) return true;
-    for (std::uint64_t at = r.offset; at < r.offset + r.bytes;) {
-      const auto covering =
-          std::find_if(undo_.begin() + static_cast<std::ptrdiff_t>(undo_marks_.back()), undo_.end(),
-                       [&](const undo_entry& u) { return at >= u.offset && at - u.offset < u.bytes; });
-      if (covering == undo_.end()) return false;
-      at = covering->offset + covering->bytes;
-    }
-    return true;
+    return objects_.each_part(r, [&](const byte_range& part, std::size_t around) {
+      if (around != no_allocation && around >= levels_.back().mark.allocations) return true;
+      for (std::uint64_t at = part.offset; at < part.offset + part.bytes;) {
+        const auto covering =
+            std::find_if(undo_.begin() + static_cast<std::ptrdiff_t>(undo_marks_.back()), undo_.end(),
+                         [&](const undo_entry& u) { return at >= u.offset && at - u.offset < u.bytes; });
+        if (covering == undo_.end()) return false;
+        at = covering->offset + covering->bytes;
+      }
+      return true;
+    });
   }
   [[nodiscard]] result<std::uint64_t> allocate(std::uint64_t bytes, layout::object_layout l) noexcept {
     auto r = core::allocate_object(bytes, l);
@@ -358,6 +347,23 @@ class mnemosyne_undo_transaction : public transaction_core<M, log::mnemosyne_log
                              // before
   };
 
+  // Of one allocation of this transaction, or of none.  Throws std::bad_alloc.
+  [[nodiscard]] status log_part(const byte_range& r, std::size_t around) {
+    for (std::uint64_t done = 0; done < r.bytes;) {
+      const std::uint64_t piece = std::min(r.bytes - done, layout::undo_range_bytes_max);
+      const std::uint64_t offset = r.offset + done;
+      if (around == no_allocation) {
+        if (status s = lanes_.make_room(lane_, 2 + ceil_div(piece, std::uint64_t{8})); !s) return s;
+        for (std::uint64_t line = offset / line_bytes; line <= (offset + piece - 1) / line_bytes; ++line) {
+          changed_.add(line, line_set::mask_in(line, offset, piece));
+        }
+      }
+      undo_.push_back({offset, piece, arena_.keep(base_ + offset, piece), around});
+      if (around == no_allocation) lanes_.put_bytes(lane_, offset, base_ + offset, piece);
+      done += piece;
+    }
+    return {};
+  }
   status refuse_stores(status why) noexcept {
     log_failed_ = true;
     core::doom(why.error());

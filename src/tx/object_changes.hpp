@@ -4,6 +4,7 @@
 // Threads: one, the one that holds the lane.
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <iterator>
@@ -108,17 +109,40 @@ class object_changes {
 
   // Index of the allocation of this transaction that contains the whole range, or no_allocation.
   [[nodiscard]] std::size_t around(const log::byte_range& r) noexcept {
-    if (last_hit_ < allocations_.size() && contains(allocations_[last_hit_], r)) return last_hit_;
+    const part first = part_of(r);
+    return first.bytes == r.bytes ? first.around : no_allocation;
+  }
+  // The first bytes of a range: those of one allocation of this transaction, or those before its next allocation.
+  struct part {
+    std::uint64_t bytes;
+    std::size_t around;  // no_allocation: of none
+  };
+  [[nodiscard]] part part_of(const log::byte_range& r) noexcept {
+    if (last_hit_ < allocations_.size() && contains(allocations_[last_hit_], r)) return {r.bytes, last_hit_};
+    part p{r.bytes, no_allocation};
     if (!by_offset_.empty()) {
-      const auto behind = by_offset_.upper_bound(r.offset);
-      if (behind == by_offset_.begin()) return no_allocation;
-      const std::size_t i = std::prev(behind)->second;
-      return contains(allocations_[i], r) ? last_hit_ = i : no_allocation;
+      const auto after = by_offset_.upper_bound(r.offset);
+      if (after != by_offset_.end()) limit(p, r, after->second);
+      if (after != by_offset_.begin()) limit(p, r, std::prev(after)->second);
+    } else {
+      for (std::size_t i = allocations_.size(); i-- > 0 && p.around == no_allocation;) limit(p, r, i);
     }
-    for (std::size_t i = allocations_.size(); i-- > 0;) {
-      if (contains(allocations_[i], r)) return last_hit_ = i;
+    if (p.around != no_allocation) last_hit_ = p.around;
+    return p;
+  }
+  // Calls visit(range, its allocation or no_allocation) for the parts of a range until it says false; whether it never
+  // did.  Objects of this transaction and older ones may lie in one range.
+  template <class Visit>
+  bool each_part(const log::byte_range& r, Visit&& visit) {
+    if (r.bytes != 0 && allocations_.empty()) return visit(r, no_allocation);
+    for (std::uint64_t done = 0; done < r.bytes;) {
+      log::byte_range rest{r.offset + done, r.bytes - done};
+      const part p = part_of(rest);
+      rest.bytes = p.bytes;
+      if (!visit(rest, p.around)) return false;
+      done += p.bytes;
     }
-    return no_allocation;
+    return true;
   }
 
   // Calls visit(offset) for typed objects that existed before.
@@ -255,7 +279,8 @@ class object_changes {
   static constexpr std::size_t scanned_allocations_max = 32;
 
   void index_last_allocation() {
-    if (allocations_.size() <= scanned_allocations_max) return;
+    // Also where an inner level was given up since, so that there are few again: an index has them all.
+    if (by_offset_.empty() && allocations_.size() <= scanned_allocations_max) return;
     for (std::size_t i = by_offset_.empty() ? 0 : allocations_.size() - 1; i < allocations_.size(); ++i) {
       by_offset_[allocations_[i].place.offset] = i;
     }
@@ -278,6 +303,15 @@ class object_changes {
   [[nodiscard]] std::size_t allocation_at(std::uint64_t offset) noexcept {
     const std::size_t i = around({offset, 1});
     return i != no_allocation && allocations_[i].place.offset == offset ? i : no_allocation;
+  }
+  // Cuts a part where allocation `i` ends or begins.
+  void limit(part& p, const log::byte_range& r, std::size_t i) const noexcept {
+    const auto& at = allocations_[i].place;
+    if (r.offset >= at.offset) {
+      if (r.offset - at.offset < at.bytes) p = {std::min(p.bytes, at.bytes - (r.offset - at.offset)), i};
+    } else {
+      p.bytes = std::min(p.bytes, at.offset - r.offset);
+    }
   }
   static bool contains(const allocation& a, const log::byte_range& r) noexcept {
     return r.offset >= a.place.offset && range_inside(r.offset - a.place.offset, r.bytes, a.place.bytes);

@@ -117,7 +117,7 @@ class pool_targets {
     if (i.op() == log::intent_op::clear_entry) return true;
     layout::page_entry e;
     return inner_entry_fault(i.value, c.page + c.header_pages + (offset - first) / 8, c, g_, e) == nullptr &&
-           e.kind == layout::page_kind::run;
+           e.kind == layout::page_kind::run && layout::transactional(e);
   }
   // The extent in a cluster that has page `sought`; sets its first page and its entry.
   bool extent_in_cluster(std::uint64_t sought, std::uint64_t& page, layout::page_entry& e) const noexcept {
@@ -126,7 +126,7 @@ class pool_targets {
     for (const std::uint64_t head : {sought, round_down(sought, layout::coarse_extent_pages)}) {
       if (!c.has(head)) continue;
       const std::uint64_t word = *reinterpret_cast<const std::uint64_t*>(base_ + c.entry_offset(g_, head));
-      if (word == 0 || inner_entry_fault(word, head, c, g_, e) != nullptr) continue;
+      if (word == 0 || inner_entry_fault(word, head, c, g_, e) != nullptr || !layout::transactional(e)) continue;
       page = head;
       if (e.kind == layout::page_kind::fine) return head == sought;
       if (e.kind == layout::page_kind::coarse) return true;

@@ -119,14 +119,15 @@ class transaction : public transaction_core<M, log::lanes<M>> {
 
   // Whether the innermost level can undo a store to these bytes: it announced them, or the object is its own.
   [[nodiscard]] bool covers(const byte_range& r) noexcept {
-    const std::size_t around = objects_.around(r);
-    const std::size_t level = levels_.size() - 1;
-    if (around != no_allocation && around >= levels_[level].mark.allocations) return true;
-    for (std::uint64_t line = r.offset / line_bytes; line * line_bytes < r.offset + r.bytes; ++line) {
-      const std::uint64_t wanted = line_set::mask_in(line, r.offset, r.bytes);
-      if ((sets_[level]->mask_of(line) & wanted) != wanted) return false;
-    }
-    return true;
+    const line_set& set = *sets_[levels_.size() - 1];
+    return objects_.each_part(r, [&](const byte_range& part, std::size_t around) {
+      if (around != no_allocation && around >= levels_.back().mark.allocations) return true;
+      for (std::uint64_t line = part.offset / line_bytes; line * line_bytes < part.offset + part.bytes; ++line) {
+        const std::uint64_t wanted = line_set::mask_in(line, part.offset, part.bytes);
+        if ((set.mask_of(line) & wanted) != wanted) return false;
+      }
+      return true;
+    });
   }
 
   // Allocates `bytes` with their layout's header; the offset of the object.  Failure leaves only abort.
@@ -212,7 +213,9 @@ class transaction : public transaction_core<M, log::lanes<M>> {
       return s.error();
     }
     result<lsn_t> ended = lsn_t{0};
-    if (sets_[0]->empty() && objects_.nothing_remains() && attached_.words.empty()) {
+    // Old bytes of an inner level may be in the log although no line was left: they have to go out of force.
+    const bool logs = !M::atomic_batches && lanes_.has_records(lane_);
+    if (sets_[0]->empty() && objects_.nothing_remains() && attached_.words.empty() && !logs) {
       objects_.conclude(0);
     } else if constexpr (M::atomic_batches) {
       ended = commit_batch();
@@ -309,52 +312,52 @@ class transaction : public transaction_core<M, log::lanes<M>> {
   // Splits the ranges into bytes that need a durable record and bytes for which a volatile copy is enough; both lists
   // hold only bytes that are new to this level, which are now marked.
   [[nodiscard]] status collect(const byte_range* ranges, std::size_t count) noexcept try {
-    const std::size_t level = levels_.size() - 1;
-    line_set& set = *sets_[level];
     for (std::size_t i = 0; i < count; ++i) {
-      const byte_range& r = ranges[i];
-      if (r.bytes == 0) continue;
-      std::size_t around = no_allocation;
-      if (!objects_.allocations().empty()) {
-        around = objects_.around(r);
-        if (around != no_allocation && around >= levels_[level].mark.allocations)
-          continue;  // born in this level: nothing to restore
-      }
-      const std::uint64_t last = (r.offset + r.bytes - 1) / line_bytes;
-      for (std::uint64_t line = r.offset / line_bytes; line <= last; ++line) {
-        // Whole lines announced at once in the outermost level: none of their bytes can be kept already.
-        if (level == 0 && last - line >= line_set::run_lines_min && line * line_bytes >= r.offset) {
-          const std::uint64_t whole = (r.offset + r.bytes) / line_bytes - line;
-          if (set.add_run(line, whole)) {
-            if constexpr (M::atomic_batches) {
-              append(volatile_, line * line_bytes, whole * line_bytes, no_allocation);
-              announced_.bytes += whole * line_bytes;
-              ++announced_.runs;
-            } else {
-              append(durable_, line * line_bytes, whole * line_bytes);
-            }
-            line += whole - 1;
-            continue;
-          }
-        }
-        const std::uint64_t added = set.add(line, line_set::mask_in(line, r.offset, r.bytes));
-        if (added == 0) continue;
-        if constexpr (M::atomic_batches) {
-          if (around == no_allocation) count_announced(line, added);
-        }
-        std::uint64_t kept = 0;  // bytes whose durable record, if they need one, exists
-        if (M::atomic_batches || around != no_allocation) {
-          kept = added;
-        } else {
-          for (std::size_t k = 0; k < level; ++k) kept |= added & sets_[k]->mask_of(line);
-        }
-        each_byte_run(line, added & ~kept, [&](std::uint64_t o, std::uint64_t n) { append(durable_, o, n); });
-        each_byte_run(line, kept, [&](std::uint64_t o, std::uint64_t n) { append(volatile_, o, n, around); });
-      }
+      objects_.each_part(ranges[i], [&](const byte_range& r, std::size_t around) {
+        // Born in this level: nothing to restore.
+        if (around == no_allocation || around < levels_.back().mark.allocations) collect_part(r, around);
+        return true;
+      });
     }
     return {};
   } catch (const std::bad_alloc&) {
     return fail(errc::no_memory, "no volatile memory for the set of announced lines");
+  }
+  // Of one allocation of this transaction, or of none.
+  void collect_part(const byte_range& r, std::size_t around) {
+    const std::size_t level = levels_.size() - 1;
+    line_set& set = *sets_[level];
+    const std::uint64_t last = (r.offset + r.bytes - 1) / line_bytes;
+    for (std::uint64_t line = r.offset / line_bytes; line <= last; ++line) {
+      // Whole lines announced at once in the outermost level: none of their bytes can be kept already.
+      if (level == 0 && last - line >= line_set::run_lines_min && line * line_bytes >= r.offset) {
+        const std::uint64_t whole = (r.offset + r.bytes) / line_bytes - line;
+        if (set.add_run(line, whole)) {
+          if constexpr (M::atomic_batches) {
+            append(volatile_, line * line_bytes, whole * line_bytes, no_allocation);
+            announced_.bytes += whole * line_bytes;
+            ++announced_.runs;
+          } else {
+            append(durable_, line * line_bytes, whole * line_bytes);
+          }
+          line += whole - 1;
+          continue;
+        }
+      }
+      const std::uint64_t added = set.add(line, line_set::mask_in(line, r.offset, r.bytes));
+      if (added == 0) continue;
+      if constexpr (M::atomic_batches) {
+        if (around == no_allocation) count_announced(line, added);
+      }
+      std::uint64_t kept = 0;  // bytes whose durable record, if they need one, exists
+      if (M::atomic_batches || around != no_allocation) {
+        kept = added;
+      } else {
+        for (std::size_t k = 0; k < level; ++k) kept |= added & sets_[k]->mask_of(line);
+      }
+      each_byte_run(line, added & ~kept, [&](std::uint64_t o, std::uint64_t n) { append(durable_, o, n); });
+      each_byte_run(line, kept, [&](std::uint64_t o, std::uint64_t n) { append(volatile_, o, n, around); });
+    }
   }
   // Joins with the range before when they touch, up to the largest piece a record takes.
   static void append(std::vector<byte_range>& list, std::uint64_t offset, std::uint64_t bytes) {
@@ -421,7 +424,8 @@ class transaction : public transaction_core<M, log::lanes<M>> {
           undo_.push_back({offset, bytes, old, no_allocation});
         },
         [&](std::uint64_t bytes) { return more_log(bytes); });
-    if (s) media_.fence(edge{"undo/E1"});
+    // Also where only some fit: they are old bytes of the enclosing level if this one is given up.
+    media_.fence(edge{"undo/E1"});
     return s;
   } catch (const std::bad_alloc&) {
     return fail(errc::no_memory, "no volatile memory for the list of old bytes");

@@ -50,8 +50,9 @@ class write_back_core : public transaction_core<M, S> {
     return {};
   }
   [[nodiscard]] bool covers(const byte_range& r) noexcept {
-    const std::size_t around = objects_.around(r);
-    return around != no_allocation && around >= levels_.back().mark.allocations;
+    return objects_.each_part(r, [&](const byte_range&, std::size_t around) {
+      return around != no_allocation && around >= levels_.back().mark.allocations;
+    });
   }
 
   // Allocates `bytes` with their layout's header; the offset of the object.  Failure leaves only abort.

@@ -3,15 +3,13 @@
 #include <gtest/gtest.h>
 
 #include <cstring>
-#include <fstream>
-#include <iterator>
 #include <string>
+#include <utility>
 #include <vector>
 
-#include "../direct_place.hpp"
-#include "../scratch_folder.hpp"
 #include "api/pool_object.hpp"
 #include "care/repair.hpp"
+#include "engine/store_side.hpp"
 #include "lockfree/link.hpp"
 #include "nvm/gc.h"
 #include "nvm/kv.h"
@@ -20,107 +18,12 @@
 #include "nvm/region.h"
 #include "nvm/stm.h"
 #include "nvm/store.h"
+#include "platform/platform.hpp"
 #include "store/names_layout.hpp"
+#include "with_store.hpp"
 
 namespace nvm::tests {
 namespace {
-
-struct item {
-  std::uint64_t number;
-  item* next;
-  char text[48];
-};
-
-std::string bytes_of_file(const std::string& path) {
-  std::ifstream in{path, std::ios::binary};
-  return {std::istreambuf_iterator<char>{in}, {}};
-}
-void write_file(const std::string& path, const std::string& bytes) {
-  std::ofstream{path, std::ios::binary | std::ios::trunc} << bytes;
-}
-std::string findings_in(const std::string& path) {
-  std::string all;
-  (void)nvm_pool_check(
-      path.c_str(),
-      [](std::uint64_t at, const char* what, void* to) {
-        *static_cast<std::string*>(to) += std::string{what} + " at " + std::to_string(at) + "\n";
-      },
-      &all, nullptr);
-  return all;
-}
-
-class with_store {
- public:
-  explicit with_store(const char* name, bool ssd = false) : folder_{name, ssd} {}
-  ~with_store() {
-    if (pool_ != nullptr) {
-      EXPECT_EQ(nvm_pool_close(pool_), 0) << nvm_errormsg();
-    }
-  }
-  with_store(const with_store&) = delete;
-  with_store& operator=(const with_store&) = delete;
-
-  [[nodiscard]] std::string path() const { return folder_.path("pool"); }
-  [[nodiscard]] NVM_POOL* pool() const { return pool_; }
-  [[nodiscard]] char* base() const { return reinterpret_cast<char*>(pool_->base()); }
-  void create(std::uint32_t engine = NVM_ENGINE_UNDO, bool ssd = false) {
-    nvm_pool_options o{};
-    o.size = o.capacity = 4 << 20;
-    o.medium = ssd ? NVM_MEDIUM_SSD : direct_medium();
-    o.engine = engine;
-    pool_ = nvm_pool_create_with(path().c_str(), &o);
-    ASSERT_NE(pool_, nullptr) << nvm_errormsg();
-  }
-  void open() {
-    // What is opened may be a copy of a pool that its owner has left open.
-    ::setenv("HOLDFAST_ACCEPT_COPY", "1", 1);
-    pool_ = nvm_pool_open(path().c_str());
-    ASSERT_NE(pool_, nullptr) << nvm_errormsg();
-  }
-  void close() {
-    ASSERT_EQ(nvm_pool_close(pool_), 0) << nvm_errormsg();
-    pool_ = nullptr;
-  }
-  // Makes a store of some pages, and leaves it detached.
-  void fill_store() {
-    nvm_store* const s = nvm_store_attach(pool_, "closed", NVM_STORE_CREATE);
-    ASSERT_NE(s, nullptr) << nvm_errormsg();
-    ASSERT_EQ(nvm_tx_begin(pool_), 0) << nvm_errormsg();
-    item* last = nullptr;
-    for (std::uint64_t i = 0; i < 1000; ++i) {
-      auto* const one = static_cast<item*>(nvm_store_alloc(s, 7, sizeof(item)));
-      ASSERT_NE(one, nullptr) << nvm_errormsg();
-      *one = {i, last, "an item"};
-      last = one;
-    }
-    ASSERT_EQ(nvm_store_set_root(s, last), 0) << nvm_errormsg();
-    ASSERT_EQ(nvm_tx_commit(pool_), 0) << nvm_errormsg();
-    place_ = static_cast<std::uint64_t>(static_cast<char*>(nvm_store_get_root(s)) - base());
-    ASSERT_EQ(nvm_store_detach(s), 0) << nvm_errormsg();
-    nvm_stores_statistics st;
-    ASSERT_EQ(nvm_stores_get_statistics(pool_, &st), 0);
-    ASSERT_EQ(st.attached, 0U);
-  }
-  // Of the newest object of the store.
-  [[nodiscard]] std::uint64_t place() const { return place_; }
-  [[nodiscard]] std::uint64_t sum_of_store() const {
-    nvm_store* const s = nvm_store_attach(pool_, "closed", NVM_STORE_READ_ONLY);
-    EXPECT_NE(s, nullptr) << nvm_errormsg();
-    if (s == nullptr) return 0;
-    std::uint64_t sum = 0;
-    for (auto* i = static_cast<item*>(nvm_store_get_root(s)); i != nullptr; i = i->next) {
-      sum += std::strcmp(i->text, "an item") == 0 ? i->number : 1;
-    }
-    EXPECT_EQ(nvm_store_detach(s), 0) << nvm_errormsg();
-    return sum;
-  }
-  static constexpr std::uint64_t sum = 999 * 1000 / 2;
-
- private:
-  scratch_folder folder_;
-  NVM_POOL* pool_ = nullptr;
-  std::uint64_t place_ = 0;
-};
 
 // ---- links of lock-free structures ----------------------------------------------------------------------------------
 
@@ -335,13 +238,165 @@ TEST(closed_pages_and_names, are_reached_by_no_link_of_the_names) {
   EXPECT_GT(refused, 0U);
 }
 
+// ---- links of the pool's own into a store that is attached ----------------------------------------------------------
+
+// The store is attached, and its pages cannot be accessed all the same, so that a link that is followed is a trap.
+class trap_in_store {
+ public:
+  explicit trap_in_store(const with_store& in) : in_{in} {
+    s_ = nvm_store_attach(in.pool(), "closed", 0);
+    EXPECT_NE(s_, nullptr) << nvm_errormsg();
+    engines::store_side& side = **in.pool()->engine->stores();
+    const std::uint64_t store = side.page_of(*side.holder(in.place()));
+    EXPECT_TRUE(side.ranges(store, [&](std::uint64_t at, std::uint64_t bytes) { ranges_.push_back({at, bytes}); }));
+    set(platform::page_access::none);
+  }
+  ~trap_in_store() {
+    set(platform::page_access::all);
+    EXPECT_EQ(nvm_store_detach(s_), 0) << nvm_errormsg();
+  }
+  trap_in_store(const trap_in_store&) = delete;
+  trap_in_store& operator=(const trap_in_store&) = delete;
+
+ private:
+  void set(platform::page_access to) {
+    for (const auto& [at, bytes] : ranges_) {
+      EXPECT_TRUE(platform::set_page_access(reinterpret_cast<std::byte*>(in_.base() + at), bytes, to));
+    }
+  }
+  const with_store& in_;
+  nvm_store* s_ = nullptr;
+  std::vector<std::pair<std::uint64_t, std::uint64_t>> ranges_;
+};
+
+// Calls word(place, value) for the words of pages that no store has.
+template <class Word>
+void each_word(const with_store& in, Word&& word) {
+  const geometry g = in.pool()->file->geometry();
+  engines::store_side& side = **in.pool()->engine->stores();
+  for (std::uint64_t page = 0; page < g.size_pages; ++page) {
+    if (side.cluster_holding(g.page_offset(page)) != 0) continue;
+    for (std::uint64_t at = g.page_offset(page); at < g.page_offset(page + 1); at += 8) {
+      std::uint64_t w = 0;
+      std::memcpy(&w, in.base() + at, sizeof w);
+      word(at, w);
+    }
+  }
+}
+
+TEST(attached_pages_and_names, are_reached_by_no_link_of_the_names) {
+  with_store in{"attached_names"};
+  in.create();
+  in.fill_store();
+  for (int i = 0; i < 80; ++i) {
+    const std::string name = "tenant/" + std::string(1, static_cast<char>('a' + i % 5)) + std::to_string(i);
+    ASSERT_EQ(nvm_store_create(in.pool(), name.c_str(), nullptr), 0) << nvm_errormsg();
+  }
+  const geometry g = in.pool()->file->geometry();
+  unsigned refused = 0;
+  each_word(in, [&](std::uint64_t at, std::uint64_t was) {
+    const std::uint64_t content = was & checked_mask;
+    const std::uint64_t to = (content & ((std::uint64_t{1} << layout::trie_place_bits) - 1)) << 4;
+    const std::uint64_t kind = content >> layout::trie_place_bits;
+    if ((kind != 1 && kind != 2) || !g.in_data(to, 16) || !word_holds(was, word_seed(at))) return;
+    const trap_in_store trap{in};
+    const std::uint64_t led =
+        seal_word(layout::trie_child(static_cast<layout::trie_kind>(kind), in.place()), word_seed(at));
+    std::memcpy(in.base() + at, &led, sizeof led);
+    nvm_store_info info;
+    const auto count = [](const char*, void*) { return 0; };
+    for (const int answer :
+         {nvm_store_stat(in.pool(), "tenant/a0", &info), nvm_store_stat(in.pool(), "tenant/e79", &info),
+          nvm_store_names(in.pool(), "", count, nullptr)}) {
+      if (answer == 0) continue;
+      ++refused;
+      EXPECT_EQ(nvm_errno(), NVM_E_CORRUPT) << at << ' ' << nvm_errormsg();
+    }
+    std::memcpy(in.base() + at, &was, sizeof was);
+  });
+  EXPECT_GT(refused, 0U);
+  EXPECT_EQ(in.sum_of_store(), with_store::sum);
+}
+
+class attached_pages_and_key_values : public testing::TestWithParam<nvm_kv_index> {
+ protected:
+  static constexpr std::uint64_t keys = 300;
+  nvm_kv* opened() {
+    nvm_kv_options o{};
+    o.index = GetParam();
+    return nvm_kv_open(in_.pool(), "one", &o);
+  }
+  static int put(nvm_kv* kv, std::uint64_t i) { return nvm_kv_put(kv, &i, sizeof i, "a value of some bytes", 21); }
+  // Each call either does what it should or says that something is damaged.  How many said so.
+  static unsigned work(nvm_kv* kv) {
+    unsigned damaged = 0;
+    const auto done = [&](std::int64_t answer) {
+      if (answer >= 0) return;
+      EXPECT_TRUE(nvm_errno() == NVM_E_CORRUPT || nvm_errno() == NVM_E_NOT_FOUND) << nvm_errormsg();
+      if (nvm_errno() == NVM_E_CORRUPT) ++damaged;
+    };
+    char value[32];
+    for (std::uint64_t i = 0; i < keys; i += 7) done(nvm_kv_get(kv, &i, sizeof i, value, sizeof value, nullptr));
+    done(nvm_kv_scan(kv, nullptr, [](const nvm_kv_entry*, void*) { return 0; }, nullptr));
+    for (std::uint64_t i = keys; i < keys + 5; ++i) done(put(kv, i));
+    for (std::uint64_t i = 1; i < keys; i += 50) done(nvm_kv_remove(kv, &i, sizeof i));
+    return damaged;
+  }
+  with_store in_{"attached_key_values"};
+};
+INSTANTIATE_TEST_SUITE_P(of, attached_pages_and_key_values,
+                         testing::Values(NVM_KV_LIST, NVM_KV_HASH, NVM_KV_BTREE, NVM_KV_RBTREE),
+                         [](const auto& i) { return nvm_kv_index_name(i.param); });
+
+TEST_P(attached_pages_and_key_values, are_reached_by_no_link_of_the_pools) {
+  in_.create();
+  nvm_kv* kv = opened();
+  ASSERT_NE(kv, nullptr) << nvm_errormsg();
+  for (std::uint64_t i = 0; i < keys; ++i) ASSERT_EQ(put(kv, i), 0) << nvm_errormsg();
+  ASSERT_EQ(nvm_kv_close(kv), 0) << nvm_errormsg();
+  in_.fill_store();
+  const geometry g = in_.pool()->file->geometry();
+  std::vector<std::uint64_t> links;
+  each_word(in_, [&](std::uint64_t at, std::uint64_t w) {
+    const std::uint64_t to = (word_holds(w, word_seed(at)) ? w & checked_mask : w) / 16 * 16;
+    if (g.in_data(to, 16)) links.push_back(at);
+  });
+  in_.close();
+  const std::string whole = bytes_of_file(in_.path());
+  unsigned damaged = 0;
+  for (std::size_t i = 0; i < links.size(); i += links.size() / 60 + 1) {
+    const std::uint64_t at = links[i];
+    SCOPED_TRACE("word at " + std::to_string(at));
+    write_file(in_.path(), whole);
+    in_.open();
+    {
+      const trap_in_store trap{in_};
+      std::uint64_t was = 0;
+      std::memcpy(&was, in_.base() + at, sizeof was);
+      const std::uint64_t to = in_.place() / 16 * 16;
+      const std::uint64_t led = word_holds(was, word_seed(at)) ? seal_word(to, word_seed(at)) : to | was % 16;
+      std::memcpy(in_.base() + at, &led, sizeof led);
+      kv = opened();
+      if (kv == nullptr) {
+        EXPECT_EQ(nvm_errno(), NVM_E_CORRUPT) << nvm_errormsg();
+        ++damaged;
+      } else {
+        damaged += work(kv);
+        EXPECT_EQ(nvm_kv_close(kv), 0) << nvm_errormsg();
+      }
+      // It may be one of the names.
+      std::uint64_t now = 0;
+      std::memcpy(&now, in_.base() + at, sizeof now);
+      if (now == led) std::memcpy(in_.base() + at, &was, sizeof was);
+    }
+    EXPECT_EQ(in_.sum_of_store(), with_store::sum);
+    in_.close();
+  }
+  EXPECT_GT(damaged, 0U);
+}
+
 // ---- addresses that a program gives ---------------------------------------------------------------------------------
 
-struct pool_type {
-  const char* name;
-  std::uint32_t engine;
-  bool ssd;
-};
 class address_in_closed_page : public testing::TestWithParam<pool_type> {
  protected:
   void SetUp() override {
@@ -377,10 +432,6 @@ class address_in_closed_page : public testing::TestWithParam<pool_type> {
   with_store in_{"address_in_closed_page", GetParam().ssd};
   char* at_ = nullptr;  // the store's newest object
 };
-constexpr pool_type pool_types[] = {{"undo", NVM_ENGINE_UNDO, false},
-                                    {"redo", NVM_ENGINE_REDO, false},
-                                    {"mnemosyne", NVM_ENGINE_MNEMOSYNE, false},
-                                    {"ssd", NVM_ENGINE_UNDO, true}};
 INSTANTIATE_TEST_SUITE_P(on, address_in_closed_page, testing::ValuesIn(pool_types),
                          [](const auto& i) { return i.param.name; });
 
@@ -408,17 +459,20 @@ TEST_P(address_in_closed_page, is_not_announced) {
   refused_in_transaction("again", [&] { return nvm_tx_log(at_, 8); });
 }
 
-// A store that is detached in a transaction is closed when that has ended.
-TEST_P(address_in_closed_page, is_announced_until_the_transaction_ends_that_was_open) {
+// A store that is detached in a transaction is closed when that has ended; until then its bytes can be stored to that
+// were announced before.
+TEST_P(address_in_closed_page, is_accessible_until_the_transaction_ends_that_has_announced_it) {
   if (!announces()) GTEST_SKIP() << "stores are not announced";
   nvm_store* const s = nvm_store_attach(pool(), "closed", 0);
   ASSERT_NE(s, nullptr) << nvm_errormsg();
   ASSERT_EQ(nvm_tx_begin(pool()), 0) << nvm_errormsg();
   ASSERT_EQ(nvm_tx_log(at_, 8), 0) << nvm_errormsg();
   ASSERT_EQ(nvm_store_detach(s), 0) << nvm_errormsg();
-  EXPECT_EQ(nvm_tx_log(at_ + 8, 8), 0) << nvm_errormsg();
-  ASSERT_EQ(nvm_tx_commit(pool()), 0) << nvm_errormsg();
+  refused("more of it", nvm_tx_log(at_ + 8, 8) != 0);
   nvm_stores_statistics st;
+  ASSERT_EQ(nvm_stores_get_statistics(pool(), &st), 0);
+  reinterpret_cast<item*>(at_)->number += 0;
+  ASSERT_EQ(nvm_tx_commit(pool()), 0) << nvm_errormsg();
   ASSERT_EQ(nvm_stores_get_statistics(pool(), &st), 0);
   refused_in_transaction("after that", [&] { return nvm_tx_log(at_, 8); });
 }

@@ -12,6 +12,7 @@
 #include "nvm/kv.hpp"
 #include "nvm/lockfree.h"
 #include "nvm/nvm.hpp"
+#include "nvm/region.h"
 #include "nvm/stm.hpp"
 #include "scratch.hpp"
 
@@ -27,16 +28,24 @@ struct told {
   std::atomic<int> wrong;
 };
 
+enum class beside { stores, structures, regions };
 struct parameter {
   pool_kind kind;
-  bool structures;
+  beside what;
 };
 std::string name_of_parameter(const testing::TestParamInfo<parameter>& p) {
-  return name_of({p.param.kind, 0}) + (p.param.structures ? "_structures" : "");
+  constexpr const char* names[] = {"", "_structures", "_regions"};
+  return name_of({p.param.kind, 0}) + names[static_cast<unsigned>(p.param.what)];
 }
+struct used {
+  nvm_kv* kv;
+  nvm_lf* lf;          // null: the key-value store is used
+  nvm_regions* set;    // the same
+  std::uint64_t from;  // numbers of regions
+};
 
-// Threads 0 and 1: announced stores; 2: barriers; 3: a key-value store, or a lock-free structure.
-[[noreturn]] void work(NVM_POOL* pool, pair* pairs, int n, nvm_kv* kv, nvm_lf* lf, told& t) {
+// Threads 0 and 1: announced stores; 2: barriers; 3: a key-value store, a lock-free structure, or regions.
+[[noreturn]] void work(NVM_POOL* pool, pair* pairs, int n, const used& u, told& t) {
   for (std::uint64_t i = 1;; ++i) {
     pair& p = pairs[n];
     bool done = false;
@@ -60,7 +69,9 @@ std::string name_of_parameter(const testing::TestParamInfo<parameter>& p) {
                  },
                  &p) == 0;
     } else {
-      done = lf != nullptr ? nvm_lf_put64(lf, 1, i, 0) >= 1 : nvm_kv_put(kv, "k", 1, &i, sizeof i) == 0;
+      done = u.lf != nullptr    ? nvm_lf_put64(u.lf, 1, i, 0) >= 1
+             : u.set != nullptr ? nvm_region_create_with(u.set, u.from + i, &i, sizeof i, 0) == 0
+                                : nvm_kv_put(u.kv, "k", 1, &i, sizeof i) == 0;
     }
     if (!done) {
       // From now on each call is refused, by a code that says so.
@@ -72,14 +83,32 @@ std::string name_of_parameter(const testing::TestParamInfo<parameter>& p) {
   }
 }
 
-[[noreturn]] void child(const scratch& place, bool structures, bool in_a_thread, int rounds, told& t) {
+// Calls for which a thread needs no number.
+[[noreturn]] void look(NVM_POOL* pool, const used& u) {
+  for (;;) {
+    std::uint64_t n = 0;
+    if (u.lf != nullptr) (void)nvm_lf_get_count(u.lf, &n);
+    if (u.set == nullptr) continue;
+    nvm_region_statistics all;
+    (void)nvm_regions_count(u.set, &n);
+    (void)nvm_region_get_statistics(u.set, &all);
+    (void)nvm_regions_names(pool, [](const char*, std::uint64_t, void*) { return 0; }, nullptr);
+  }
+}
+
+[[noreturn]] void child(const scratch& place, beside what, std::uint64_t from, bool in_a_thread, int rounds, told& t) {
   NVM_POOL* pool = nvm_pool_open(place.path().c_str());
   if (pool == nullptr) _exit(10);
   auto* pairs = static_cast<pair*>(nvm_pool_get_root(pool));
   nvm_kv* kv = nvm_kv_open(pool, "s", nullptr);
-  nvm_lf* lf = structures ? nvm_lf_open(pool, "l", nullptr) : nullptr;
-  if (kv == nullptr || (structures && lf == nullptr)) _exit(11);
-  for (int n = 0; n < workers; ++n) std::thread{[=, &t] { work(pool, pairs, n, kv, lf, t); }}.detach();
+  nvm_lf* lf = what == beside::structures ? nvm_lf_open(pool, "l", nullptr) : nullptr;
+  nvm_regions* set = what == beside::regions ? nvm_regions_open(pool, "r", nullptr) : nullptr;
+  if (kv == nullptr || (lf == nullptr && what == beside::structures) || (set == nullptr && what == beside::regions)) {
+    _exit(11);
+  }
+  const used u{kv, lf, set, from};
+  for (int n = 0; n < workers; ++n) std::thread{[=, &t] { work(pool, pairs, n, u, t); }}.detach();
+  if (lf != nullptr || set != nullptr) std::thread{[=] { look(pool, u); }}.detach();
   for (int n = 0; n < workers; ++n) {
     while (t.commits[n].load() < static_cast<std::uint64_t>(rounds)) ::usleep(10);
   }
@@ -90,11 +119,13 @@ std::string name_of_parameter(const testing::TestParamInfo<parameter>& p) {
 }
 
 class exiting : public testing::TestWithParam<parameter> {};
-INSTANTIATE_TEST_SUITE_P(kinds, exiting,
-                         testing::Values(parameter{pool_kind::shm, false}, parameter{pool_kind::shm, true},
-                                         parameter{pool_kind::log, false}, parameter{pool_kind::ssd, false},
-                                         parameter{pool_kind::ssd, true}, parameter{pool_kind::ssd_log, false}),
-                         name_of_parameter);
+INSTANTIATE_TEST_SUITE_P(
+    kinds, exiting,
+    testing::Values(parameter{pool_kind::shm, beside::stores}, parameter{pool_kind::shm, beside::structures},
+                    parameter{pool_kind::shm, beside::regions}, parameter{pool_kind::log, beside::stores},
+                    parameter{pool_kind::ssd, beside::stores}, parameter{pool_kind::ssd, beside::structures},
+                    parameter{pool_kind::ssd, beside::regions}, parameter{pool_kind::ssd_log, beside::stores}),
+    name_of_parameter);
 
 TEST_P(exiting, stops_threads_that_commit_in_order) {
   scratch place{GetParam().kind};
@@ -102,6 +133,15 @@ TEST_P(exiting, stops_threads_that_commit_in_order) {
   ASSERT_TRUE(nvm::transaction(pool, [&] {
     return nvm_pool_set_root(pool, nvm_calloc(pool, 1, workers, sizeof(pair))) == 0;
   })) << nvm_errormsg();
+  const beside what = GetParam().what;
+  if (what == beside::regions) {
+    // So many that their table takes a while.
+    nvm_regions* set = nvm_regions_open(pool, "r", nullptr);
+    ASSERT_NE(set, nullptr) << nvm_errormsg();
+    nvm_region_group* g = nvm_region_group_begin(set, nullptr, 0);
+    for (std::uint64_t i = 0; i < 6000; ++i) ASSERT_EQ(nvm_region_group_create(g, i, 8), 0) << nvm_errormsg();
+    ASSERT_EQ(nvm_region_group_commit(g), 0) << nvm_errormsg();
+  }
   ASSERT_EQ(nvm_pool_close(pool), 0) << nvm_errormsg();
   auto* t =
       static_cast<told*>(::mmap(nullptr, sizeof(told), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0));
@@ -110,7 +150,8 @@ TEST_P(exiting, stops_threads_that_commit_in_order) {
   for (int run = 0; run < runs; ++run) {
     for (auto& c : t->commits) c = 0;
     const pid_t pid = ::fork();
-    if (pid == 0) child(place, GetParam().structures, run % 2 == 1, 1 + run % 5, *t);
+    const std::uint64_t from = 1'000'000 * static_cast<std::uint64_t>(run + 1);
+    if (pid == 0) child(place, what, from, run % 2 == 1, 1 + run % 5, *t);
     int how = 0;
     ASSERT_EQ(::waitpid(pid, &how, 0), pid);
     ASSERT_TRUE(WIFEXITED(how) && WEXITSTATUS(how) == 0) << "run " << run << ": " << how;
@@ -126,7 +167,16 @@ TEST_P(exiting, stops_threads_that_commit_in_order) {
       }
     }
     std::uint64_t last = 0;
-    if (GetParam().structures) {
+    if (what == beside::regions) {
+      nvm_regions* set = nvm_regions_open(pool, "r", nullptr);
+      ASSERT_NE(set, nullptr) << nvm_errormsg();
+      for (last = t->commits[3].load(); last > 0; --last) {
+        std::uint64_t found = 0;
+        ASSERT_EQ(nvm_region_read(set, from + last, 0, &found, sizeof found), 8) << "run " << run << ": " << last;
+        ASSERT_EQ(found, last);
+      }
+      last = t->commits[3].load();
+    } else if (what == beside::structures) {
       EXPECT_EQ(nvm_lf_get64(nvm_lf_open(pool, "l", nullptr), 1, &last), 1);
     } else {
       auto kv = nvm::kv::open(pool, "s");

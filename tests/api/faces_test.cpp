@@ -23,6 +23,7 @@
 #include "nvm/region.h"
 #include "nvm/stm.hpp"
 #include "nvm/store_kv.h"
+#include "nvm/store_lockfree.h"
 #include "scratch.hpp"
 
 namespace nvm::tests {
@@ -278,6 +279,9 @@ const row rows[] = {
      }},
 
     {"nvm_lf_open", dooms, dooms, "before", [](ground& g) { return is_there(nvm_lf_open(g.pool, "new", nullptr)); }},
+    {"nvm_lf_open_in", dooms, dooms, "before",
+     [](ground& g) { return is_there(nvm_lf_open_in(g.store, "new", nullptr)); }},
+    {"nvm_lf_drop_in", dooms, dooms, "before", [](ground& g) { return nvm_lf_drop_in(g.store, "dropped") == 0; }},
     {"nvm_lf_drop", dooms, dooms, "before", [](ground& g) { return nvm_lf_drop(g.pool, "dropped") == 0; }},
     {"nvm_lf_put64", apart, apart, "", [](ground& g) { return nvm_lf_put64(g.words, 1, next_number(), 0) == 2; }},
     {"nvm_lf_remove64", apart, apart, "", [](ground& g) { return nvm_lf_remove64(g.words, 1) == 1; }},
@@ -483,6 +487,7 @@ class faces : public testing::TestWithParam<pool_kind> {
     ASSERT_EQ(nvm_store_create(g.pool, "spare", nullptr), 0) << nvm_errormsg();
     g.store = nvm_store_attach(g.pool, "store", NVM_STORE_CREATE);
     ASSERT_NE(g.store, nullptr) << nvm_errormsg();
+    ASSERT_NE(nvm_lf_open_in(g.store, "dropped", nullptr), nullptr) << nvm_errormsg();
     ASSERT_EQ(nvm_tx_begin(g.pool), 0);
     g.store_object = nvm_store_calloc(g.store, 2, 1, 8);
     ASSERT_NE(g.store_object, nullptr) << nvm_errormsg();
@@ -572,7 +577,8 @@ constexpr const char* others =
     "nvm_kv_cursor_open nvm_kv_cursor_next nvm_kv_cursor_close nvm_kv_scan nvm_kv_get_statistics nvm_kv_salvage "
     "nvm_kv_has_checksums nvm_kv_salvage_in nvm_kv_store_of "
     "nvm_lf_close nvm_lf_kind_of nvm_lf_holds_bytes nvm_lf_scan64 nvm_lf_scan_from64 nvm_lf_scan_from "
-    "nvm_lf_names nvm_lf_pool nvm_lf_get_count nvm_lf_count nvm_lf_get64 nvm_lf_each64 nvm_lf_get nvm_lf_enter "
+    "nvm_lf_names nvm_lf_names_in nvm_lf_store_of "
+    "nvm_lf_pool nvm_lf_get_count nvm_lf_count nvm_lf_get64 nvm_lf_each64 nvm_lf_get nvm_lf_enter "
     "nvm_lf_leave nvm_lf_find nvm_lf_verify nvm_lf_scan nvm_lf_each_beside nvm_lf_entry_bytes nvm_lf_get_position "
     "nvm_lf_position nvm_lf_wait "
     "nvm_regions_names nvm_regions_wait nvm_regions_count nvm_region_size nvm_region_read nvm_region_each "
@@ -617,8 +623,9 @@ TEST(faces_of_headers, have_no_call_that_is_not_in_the_table) {
       declared.insert((*i)[1]);
     }
   }
-  for (const char* header : {"nvm.h", "kv.h", "lockfree.h", "region.h", "stm.h", "gc.h", "space.h", "tier.h",
-                             "describe.h", "static.h", "malloc.h", "lewat.h", "store.h", "store_kv.h", "heapo.h"}) {
+  for (const char* header :
+       {"nvm.h", "kv.h", "lockfree.h", "region.h", "stm.h", "gc.h", "space.h", "tier.h", "describe.h", "static.h",
+        "malloc.h", "lewat.h", "store.h", "store_kv.h", "store_lockfree.h", "heapo.h", "log.h"}) {
     EXPECT_TRUE(headers.contains(header)) << header;
   }
   EXPECT_GT(declared.size(), 100U);

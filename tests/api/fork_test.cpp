@@ -1,16 +1,21 @@
 // fork(): a child that accesses a pool ends with a message, and a daemon goes on with the pools that its parent had
 // open.
 #include <gtest/gtest.h>
+#include <pthread.h>
 #include <signal.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <atomic>
 #include <cstring>
 #include <functional>
 #include <string>
+#include <thread>
 
 #include "../sanitized.hpp"
 #include "nvm/malloc.h"
+#include "nvm/space.h"
+#include "nvm/store.h"
 #include "scratch.hpp"
 
 namespace nvm::tests {
@@ -204,6 +209,82 @@ TEST_P(forks, give_a_child_a_picture_of_what_was_there) {
   EXPECT_EQ(nvm_pool_set_fork(pool, NVM_FORK_NOTHING), 0);
   const ended none = child_of([&] { words[0] = *static_cast<volatile long*>(words) + 1; });
   EXPECT_FALSE(WIFEXITED(none.how) && WEXITSTATUS(none.how) == 7) << "it had a picture";
+}
+
+std::atomic<bool> about_to_copy{false};
+
+// The pages of an object that another thread frees while they are copied: they stay in the file until that is over.
+TEST_P(forks, copy_pages_that_a_trim_gives_back) {
+  if (is_log(GetParam())) return;
+  nvm_pool_options o{};
+  o.size = 4 << 20;
+  o.capacity = 128 << 20;
+  choose(o, GetParam());
+  NVM_POOL* const large = nvm_pool_create_with(dir.path("large").c_str(), &o);
+  ASSERT_NE(large, nullptr) << nvm_errormsg();
+  ASSERT_EQ(nvm_tx_begin(large), 0) << nvm_errormsg();
+  void* const freed = nvm_alloc(large, 0, 40 << 20);
+  ASSERT_NE(freed, nullptr) << nvm_errormsg();
+  ASSERT_EQ(nvm_tx_commit(large), 0) << nvm_errormsg();
+  ASSERT_EQ(nvm_pool_set_fork(large, NVM_FORK_PICTURE), 0) << nvm_errormsg();
+  // Registered after the library's: called before it.
+  static const int registered = ::pthread_atfork([] { about_to_copy = true; }, nullptr, nullptr);
+  ASSERT_EQ(registered, 0);
+  about_to_copy = false;
+  nvm_trim_report r{};
+  std::thread trims{[&] {
+    while (!about_to_copy.load()) std::this_thread::yield();
+    EXPECT_TRUE(nvm_tx_begin(large) == 0 && nvm_free(large, freed) == 0 && nvm_tx_commit(large) == 0) << nvm_errormsg();
+    EXPECT_EQ(nvm_pool_trim(large, nullptr, &r), 0) << nvm_errormsg();
+  }};
+  const pid_t child = ::fork();
+  if (child == 0) ::_exit(0);
+  int how = 0;
+  EXPECT_EQ(::waitpid(child, &how, 0), child);
+  EXPECT_EQ(how, 0);
+  trims.join();
+  EXPECT_GE(r.cut, std::uint64_t{40} << 20);
+  EXPECT_TRUE(nvm_tx_begin(large) == 0 && nvm_alloc(large, 0, 64) != nullptr && nvm_tx_commit(large) == 0)
+      << nvm_errormsg();
+  EXPECT_EQ(nvm_pool_close(large), 0) << nvm_errormsg();
+}
+
+TEST_P(forks, give_a_picture_in_the_midst_of_a_trim) {
+  if (is_log(GetParam())) return;
+  store(pool, 42);
+  ASSERT_EQ(nvm_pool_set_fork(pool, NVM_FORK_PICTURE), 0) << nvm_errormsg();
+  struct asked {
+    const long* word;
+    unsigned good, bad;
+  } children{words, 0, 0};
+  nvm_trim_options o{};
+  o.argument = &children;
+  o.progress = [](std::uint64_t, std::uint64_t, void* to) {
+    asked& a = *static_cast<asked*>(to);
+    const pid_t child = ::fork();
+    if (child == 0) ::_exit(*a.word == 42 ? 0 : 1);
+    int how = 0;
+    (::waitpid(child, &how, 0) == child && how == 0 ? a.good : a.bad) += 1;
+    return 0;
+  };
+  EXPECT_EQ(nvm_pool_trim(pool, &o, nullptr), 0) << nvm_errormsg();
+  EXPECT_GT(children.good, 0U);
+  EXPECT_EQ(children.bad, 0U);
+}
+
+// Their pages cannot be read while they are detached.
+TEST_P(forks, give_no_picture_of_a_pool_that_has_got_stores) {
+  if (is_log(GetParam())) return;
+  ASSERT_EQ(nvm_pool_set_fork(pool, NVM_FORK_PICTURE), 0) << nvm_errormsg();
+  nvm_store* const s = nvm_store_attach(pool, "s", NVM_STORE_CREATE);
+  ASSERT_NE(s, nullptr) << nvm_errormsg();
+  ASSERT_EQ(nvm_store_detach(s), 0) << nvm_errormsg();
+  const ended none = child_of([&] { words[0] = *static_cast<volatile long*>(words) + 1; });
+  EXPECT_FALSE(WIFEXITED(none.how) && WEXITSTATUS(none.how) == 7) << "it had a picture";
+  EXPECT_NE(none.said.find("a forked child does not have the pools"), std::string::npos) << none.said;
+  EXPECT_EQ(nvm_pool_set_fork(pool, NVM_FORK_PICTURE), -1);
+  EXPECT_EQ(nvm_errno(), NVM_E_ENGINE);
+  store(pool, 43);
 }
 
 // As daemon() does: the parent ends at once, and the child goes on.

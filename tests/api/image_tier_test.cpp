@@ -164,6 +164,37 @@ TEST_P(bounded_image, serves_threads_that_keep_values_of_all_sizes) {
   expect_whole();
 }
 
+// Memory that is locked is made when it is mapped, and would be of zeros.
+TEST_P(bounded_image, of_a_process_that_locks_its_memory_is_as_without) {
+  NVM_POOL* p = open(mib, true);
+  ASSERT_NE(p, nullptr);
+  BOUNDED_OR_SKIP(p);
+  build(p, 800);
+  ASSERT_EQ(nvm_pool_close(p), 0);
+  const pid_t child = ::fork();
+  ASSERT_GE(child, 0);
+  if (child == 0) {
+    if (::mlockall(MCL_CURRENT | MCL_FUTURE) != 0) ::_exit(77);
+    p = open(mib);
+    if (p == nullptr) ::_exit(1);
+    verify(p, 800);
+    std::mt19937 random{1};
+    auto blocks = all_of(p);
+    if (!testing::Test::HasFailure()) change(p, blocks, random, 100);
+    if (nvm_pool_close(p) != 0) ::_exit(2);
+    ::_exit(testing::Test::HasFailure() ? 3 : 0);
+  }
+  int how = 0;
+  ASSERT_EQ(::waitpid(child, &how, 0), child);
+  ASSERT_TRUE(WIFEXITED(how));
+  if (WEXITSTATUS(how) == 77) GTEST_SKIP() << "memory cannot be locked";
+  EXPECT_EQ(WEXITSTATUS(how), 0);
+  p = nvm_pool_open(path().c_str());
+  ASSERT_NE(p, nullptr) << nvm_errormsg();
+  verify(p, 800);
+  ASSERT_EQ(nvm_pool_close(p), 0);
+}
+
 // A program that is killed at any moment; each second life goes on without a limit.
 TEST_P(bounded_image, loses_nothing_when_it_is_killed) {
   NVM_POOL* p = open(mib, true);

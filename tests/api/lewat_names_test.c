@@ -21,6 +21,18 @@
     }                                                                                \
   } while (0)
 
+/* What cannot be written is told at the end, also where a transaction of several regions begins meanwhile. */
+static int is_told_beside_another(lewat_rid rid, char* addr) {
+  char seen[4096];
+  MUST(stx_start(rid) == 0);
+  p_write(rid, "HELLO", addr + 10, 5);
+  p_write(rid, "x", addr + 5000, 1);
+  mtx_abort(mtx_start());
+  MUST(stx_end(rid) == -1);
+  MUST(p_get(rid, seen) == seen && memcmp(seen + 10, "hello", 5) == 0);
+  return 0;
+}
+
 int main(int argc, char** argv) {
   char path[4096];
   char seen[4096];
@@ -58,6 +70,7 @@ int main(int argc, char** argv) {
   MUST(stx_end(one) == -1);
 
   MUST(p_malloc(two, 10) != NULL);
+  MUST(is_told_beside_another(one, addr) == 0);
   lewat_tid tid = mtx_start();
   MUST(tid != 0 && mtx_start() == 0);
   MUST(stx_start(one) == 0 && stx_start(two, NVM_REGION_CHECKED) == 0);

@@ -3,6 +3,7 @@
 #include <sys/wait.h>
 
 #include <algorithm>
+#include <array>
 #include <atomic>
 #include <cstring>
 #include <fstream>
@@ -11,9 +12,11 @@
 #include <random>
 #include <string>
 #include <thread>
+#include <type_traits>
 #include <vector>
 
 #include "nvm/kv.hpp"
+#include "nvm/log.h"
 #include "nvm/stm.hpp"
 #include "pool/pool.hpp"
 #include "scratch.hpp"
@@ -482,6 +485,128 @@ TEST_F(log_engine, is_refused_where_it_cannot_be) {
   o.log_flags = 64;
   EXPECT_EQ(nvm_pool_create_with(place.path().c_str(), &o), nullptr);
   EXPECT_EQ(nvm_errno(), NVM_E_INVALID) << nvm_errormsg();
+}
+
+TEST_F(log_engine, has_the_sizes_and_thresholds_that_a_program_wants) {
+  const nvm_log_options wanted[] = {{.chunk_bytes = 4096,
+                                     .partition_bytes = 1024,
+                                     .cache_entries = 2048,
+                                     .clean_below = 1,
+                                     .clean_from = 1,
+                                     .reserved = {}},
+                                    {.chunk_bytes = 1 << 20,
+                                     .partition_bytes = 65536,
+                                     .cache_entries = 1 << 22,
+                                     .clean_below = 90,
+                                     .clean_from = 100,
+                                     .reserved = {}}};
+  for (const nvm_log_options& l : wanted) {
+    for (const std::uint32_t mapping : {NVM_MAPPING_LEAVES, NVM_MAPPING_FULL}) {
+      const std::string path = place.path((std::to_string(l.chunk_bytes) + "-" + std::to_string(mapping)).c_str());
+      nvm_pool_options o = log_options();
+      o.size = o.capacity = std::max<std::size_t>(16 << 20, 32 * l.chunk_bytes);
+      o.mapping = mapping;
+      o.log = &l;
+      NVM_POOL* pool = nvm_pool_create_with(path.c_str(), &o);
+      ASSERT_NE(pool, nullptr) << nvm_errormsg();
+      // Many times what there is room for.
+      for (std::uint64_t i = 1; i <= 1600; ++i) {
+        ASSERT_EQ(nvm_tx_begin(pool), 0);
+        void* const root = nvm_alloc(pool, 100, 100'000);
+        ASSERT_NE(root, nullptr) << nvm_errormsg();
+        std::memset(root, static_cast<int>(i % 250), 100'000);
+        void* const old = nvm_pool_get_root(pool);
+        if (old != nullptr) {
+          ASSERT_EQ(nvm_free(pool, old), 0) << nvm_errormsg();
+        }
+        ASSERT_EQ(nvm_pool_set_root(pool, root), 0) << nvm_errormsg();
+        ASSERT_EQ(nvm_tx_commit(pool), 0) << i << ": " << nvm_errormsg();
+      }
+      ASSERT_EQ(nvm_pool_close(pool), 0) << nvm_errormsg();
+      // Chunks are the pool's, the rest is each open's.
+      pool = nvm_pool_open(path.c_str());
+      ASSERT_NE(pool, nullptr) << nvm_errormsg();
+      EXPECT_EQ(static_cast<const unsigned char*>(nvm_pool_get_root(pool))[99'999], 1600 % 250);
+      ASSERT_EQ(nvm_pool_close(pool), 0) << nvm_errormsg();
+      EXPECT_EQ(nvm_pool_check(path.c_str(), nullptr, nullptr, nullptr), 0);
+    }
+  }
+}
+
+// Nearly all chunks are the ends of logs, in which nothing lives: no thread has filled its own.
+TEST_F(log_engine, takes_the_dead_from_the_ends_of_logs) {
+  constexpr unsigned threads = 6;
+  const nvm_log_options l{.chunk_bytes = 65536,
+                          .partition_bytes = 0,
+                          .cache_entries = 0,
+                          .clean_below = 0,
+                          .clean_from = 0,
+                          .reserved = {}};
+  nvm_pool_options o = log_options();
+  o.size = o.capacity = 2 << 20;
+  o.log = &l;
+  pool = nvm_pool_create_with(place.path().c_str(), &o);
+  ASSERT_NE(pool, nullptr) << nvm_errormsg();
+  const auto make = [&](void* old) -> void* {
+    void* made = nullptr;
+    EXPECT_EQ(nvm_tx_begin(pool), 0) << nvm_errormsg();
+    made = nvm_alloc(pool, 100, 4000);
+    if (made != nullptr && (old == nullptr || nvm_free(pool, old) == 0) && nvm_tx_commit(pool) == 0) return made;
+    if (nvm_tx_depth(pool) != 0) nvm_tx_abort(pool);
+    return nullptr;
+  };
+  std::atomic<unsigned> filled{0}, freed{0};
+  std::vector<std::thread> all;
+  for (unsigned i = 0; i < threads; ++i) {
+    all.emplace_back([&] {
+      std::array<void*, 20> mine{};
+      for (int turn = 0; turn < 200; ++turn) {
+        void*& at = mine[static_cast<std::size_t>(turn) % mine.size()];
+        if (void* const made = make(at); made != nullptr) at = made;
+      }
+      ++filled;
+      while (filled != threads) std::this_thread::yield();
+      for (void* const o : mine) {
+        if (o == nullptr) continue;
+        EXPECT_EQ(nvm_tx_begin(pool), 0);
+        EXPECT_EQ(nvm_free(pool, o), 0) << nvm_errormsg();
+        EXPECT_EQ(nvm_tx_commit(pool), 0) << nvm_errormsg();
+      }
+      ++freed;
+      while (freed != threads) std::this_thread::yield();
+      void* last = nullptr;
+      for (int turn = 0; turn < 100; ++turn) {
+        void* const made = make(last);
+        ASSERT_NE(made, nullptr) << turn << ": " << nvm_errormsg();
+        last = made;
+      }
+    });
+  }
+  for (std::thread& t : all) t.join();
+}
+
+TEST_F(log_engine, has_no_sizes_outside_their_bounds) {
+  std::vector<nvm_log_options> wrong;
+  const auto with = [&](auto member, std::initializer_list<std::uint64_t> values) {
+    for (const std::uint64_t v : values) {
+      nvm_log_options l{};
+      l.*member = static_cast<std::remove_reference_t<decltype(l.*member)>>(v);
+      wrong.push_back(l);
+    }
+  };
+  with(&nvm_log_options::chunk_bytes, {1, 2048, 12288, 1 << 20, 2 << 20, ~std::uint64_t{0}});
+  with(&nvm_log_options::partition_bytes, {1, 512, 3000, 1 << 17});
+  with(&nvm_log_options::cache_entries, {1, 1024, 3000, 1 << 23});
+  with(&nvm_log_options::clean_below, {91, 4'000'000'000});
+  with(&nvm_log_options::clean_from, {101, 4'000'000'000});
+  wrong.push_back({});
+  wrong.back().reserved[3] = 1;
+  for (const nvm_log_options& l : wrong) {
+    nvm_pool_options o = log_options();
+    o.log = &l;
+    EXPECT_EQ(nvm_pool_create_with(place.path().c_str(), &o), nullptr);
+    EXPECT_EQ(nvm_errno(), NVM_E_INVALID) << nvm_errormsg();
+  }
 }
 
 // Without a log area beside its data nothing in it depends on the medium.

@@ -44,22 +44,26 @@ INSTANTIATE_TEST_SUITE_P(
                     subject{"words_skip_list_volatile", NVM_LF_SKIP_LIST, unlinked, undo, false, false, 500},
                     subject{"bytes_hash_volatile", NVM_LF_HASH, with_bytes | unlinked, undo, false, false, 300},
                     subject{"bytes_hash_without_sums", NVM_LF_HASH, with_bytes | sumless, undo, false, false, 300},
-                    subject{"words_list_without_sums", NVM_LF_LIST, sumless, undo, false, false, 700}),
+                    subject{"words_list_without_sums", NVM_LF_LIST, sumless, undo, false, false, 700},
+                    subject{"words_hash_in_store", NVM_LF_HASH, 0, undo, false, false, 700, true},
+                    subject{"bytes_skip_list_in_store", NVM_LF_SKIP_LIST, with_bytes, NVM_ENGINE_REDO, false, false,
+                            300, true},
+                    subject{"words_list_volatile_in_store", NVM_LF_LIST, unlinked, undo, false, false, 700, true}),
     name_of_misplaced);
 
 std::vector<std::uint64_t> extents_of(const pools& p, bool of_nodes = true) {
   std::vector<std::uint64_t> all;
   const geometry g = p.shape();
-  for (std::uint64_t page = 0; page < g.size_pages; ++page) {
-    const layout::page_entry e = layout::unpack(p.word(g.entry_offset(page)) & checked_mask);
-    if (e.length_pages == 0 || (e.kind != layout::page_kind::coarse && e.kind != layout::page_kind::fine)) continue;
+  const auto* const base = reinterpret_cast<const std::byte*>(p.bytes.data());
+  care::each_good_entry(base, g, [&](std::uint64_t page, const layout::page_entry& e, std::uint32_t) {
+    if (e.kind != layout::page_kind::coarse && e.kind != layout::page_kind::fine) return;
     if (layout::transactional(e) != of_nodes) all.push_back(g.page_offset(page));
-  }
+  });
   return all;
 }
 std::uint64_t header_bytes_at(const pools& p, std::uint64_t extent) {
   const geometry g = p.shape();
-  const layout::page_entry e = layout::unpack(p.word(g.entry_offset(g.page_of(extent))) & checked_mask);
+  const layout::page_entry e = layout::unpack(p.word(p.entry_of(g.page_of(extent))) & checked_mask);
   const layout::extent_shape s = layout::shape_of(e.kind, g.page_shift);
   return s.header_slots * s.slot_bytes;
 }

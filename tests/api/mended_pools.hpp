@@ -11,8 +11,13 @@
 #include <cstring>
 #include <functional>
 #include <map>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
 
 #include "../file_bytes.hpp"
+#include "care/mend_extents.hpp"
 #include "care/repair.hpp"
 #include "edited_pool.hpp"
 #include "lockfree/hash_table.hpp"
@@ -20,8 +25,9 @@
 #include "lockfree/rebuilt.hpp"
 #include "lockfree/skip_list.hpp"
 #include "lockfree/tree.hpp"
-#include "nvm/lockfree.h"
+#include "nvm/store_lockfree.h"
 #include "scratch.hpp"
+#include "space/cluster_image.hpp"
 #include "space/space.hpp"
 
 namespace nvm::tests {
@@ -38,6 +44,7 @@ struct subject {
   bool ssd = false;
   bool killed = false;
   std::uint64_t many = keys;
+  bool in_store = false;  // in object store "home", which is the only one
   [[nodiscard]] bool of_bytes() const { return (flags & NVM_LF_BYTES) != 0; }
   [[nodiscard]] bool is_volatile() const { return (flags & NVM_LF_VOLATILE_LINKS) != 0; }
 };
@@ -74,7 +81,9 @@ inline nvm_lf* open(NVM_POOL* pool, const subject& s, bool makes, const char* of
   o.kind = s.kind;
   o.flags = s.flags;
   o.expected = 16;
-  return nvm_lf_open(pool, of, &o);
+  if (!s.in_store) return nvm_lf_open(pool, of, &o);
+  nvm_store* const home = nvm_store_attach(pool, "home", makes ? NVM_STORE_CREATE : 0);
+  return home == nullptr ? nullptr : nvm_lf_open_in(home, of, &o);
 }
 
 // Keys 0 to `many` - 1; of those after, all were removed, and every fifth was replaced.
@@ -98,7 +107,7 @@ inline entries stored(const subject& s) {
 }
 inline nvm_pool_options options_of(const subject& s) {
   nvm_pool_options o{};
-  o.size = o.capacity = 1 << 20;
+  o.size = o.capacity = s.in_store ? 4 << 20 : 1 << 20;
   o.engine = s.engine;
   o.medium = s.ssd ? NVM_MEDIUM_SSD : direct_medium();
   o.log_bytes = s.ssd ? 1 << 16 : 0;
@@ -131,8 +140,43 @@ class pools : public edited_pool {
         std::search(bytes.begin() + static_cast<std::ptrdiff_t>(from), bytes.end(), what.begin(), what.end());
     return at == bytes.end() ? 0 : static_cast<std::uint64_t>(at - bytes.begin());
   }
-  [[nodiscard]] std::uint64_t directory() const {
-    return word(anchor_word_at(shape(), 0, anchor_word::lockfree)) & checked_mask;
+  // Offsets of the words that name the directory.
+  [[nodiscard]] std::vector<std::uint64_t> names_of_directory() const {
+    const geometry g = shape();
+    if (!s_.in_store) return {anchor_word_at(g, 0, anchor_word::lockfree), anchor_word_at(g, 1, anchor_word::lockfree)};
+    for (const cluster& c : clusters()) {
+      if (c.first) return {g.page_offset(c.page) + offsetof(layout::cluster_header, structures)};
+    }
+    return {};
+  }
+  [[nodiscard]] std::uint64_t directory() const { return word(names_of_directory().front()) & checked_mask; }
+  // Of the object store, before anything was damaged.
+  [[nodiscard]] std::vector<cluster> clusters() const {
+    const geometry g = shape();
+    const auto* const base = reinterpret_cast<const std::byte*>(sound().data());
+    std::vector<cluster> all;
+    care::each_good_entry(base, g, [&](std::uint64_t page, const layout::page_entry& e, std::uint32_t) {
+      cluster c;
+      if (e.kind != layout::page_kind::cluster) return;
+      EXPECT_EQ(cluster_fault(base, g, page, e.length_pages, c).what, nullptr);
+      all.push_back(c);
+    });
+    return all;
+  }
+  // Offset of the word that says what a page is: in the page map, or in the map of its cluster.
+  [[nodiscard]] std::uint64_t entry_of(std::uint64_t page) const {
+    const geometry g = shape();
+    for (const cluster& c : clusters()) {
+      if (c.has(page)) return c.entry_offset(g, page);
+    }
+    return g.entry_offset(page);
+  }
+  // The parts of it that say what the structure's pages are: offset and bytes of each.
+  [[nodiscard]] std::vector<std::pair<std::uint64_t, std::uint64_t>> maps() const {
+    if (!s_.in_store) return {{shape().page_map_offset, 4096}};
+    std::vector<std::pair<std::uint64_t, std::uint64_t>> all;
+    for (const cluster& c : clusters()) all.emplace_back(c.entry_offset(shape(), c.page), c.pages * 8);
+    return all;
   }
   [[nodiscard]] std::uint64_t entry() const { return directory() + offsetof(lf::directory, entries); }
   [[nodiscard]] std::uint64_t root() const { return word(entry() + offsetof(lf::entry, root)) & checked_mask; }
@@ -201,7 +245,8 @@ class pools : public edited_pool {
   [[nodiscard]] std::string notes(mending how) const {
     std::string text;
     for (const care::repair_note& n : report.notes) {
-      if (n.how == how) text += n.what + "\n";
+      constexpr std::string_view home = "store 1: ";
+      if (n.how == how) text += n.what.substr(s_.in_store && n.what.starts_with(home) ? home.size() : 0) + "\n";
     }
     return text;
   }

@@ -2,7 +2,12 @@
 // nothing, the pool stays usable, and no node is lost.
 #include "nvm/lockfree.h"
 
+#include <signal.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
 #include <array>
+#include <filesystem>
 #include <utility>
 
 #include "life_in_shortage.hpp"
@@ -129,6 +134,58 @@ INSTANTIATE_TEST_SUITE_P(kinds, no_memory_structures,
 
 TEST_P(no_memory_structures, at_any_allocation_loses_nothing) {
   for (const bool lasting : {false, true}) life_of_structures{GetParam()}.run_all(lasting, 50);
+}
+
+// A process whose call cannot open the structures anew goes on with them as they are, and dies.
+TEST(no_memory_to_open_anew, keeps_what_was_stored_after_the_failure) {
+  constexpr std::uint64_t before = 20, after = 10;
+  nvm_lf_options o{};
+  o.kind = NVM_LF_HASH;
+  o.flags = NVM_LF_VOLATILE_LINKS;
+  std::string path = "/dev/shm/holdfast-anew-XXXXXX";
+  ASSERT_NE(::mkdtemp(path.data()), nullptr);
+  const std::string folder = path;
+  path += "/pool";
+  bool any_failed = false;
+  int status = 0;
+  for (long first = 1; status == 0; ++first) {
+    std::filesystem::remove(path);
+    NVM_POOL* pool = nvm_pool_create(path.c_str(), 4 << 20);
+    ASSERT_NE(pool, nullptr) << nvm_errormsg();
+    nvm_lf* set = nvm_lf_open(pool, "set", &o);
+    for (std::uint64_t k = 0; k < before; ++k) ASSERT_EQ(nvm_lf_put64(set, k, k, 0), 1) << nvm_errormsg();
+    ASSERT_EQ(nvm_pool_close(pool), 0) << nvm_errormsg();
+    const pid_t child = ::fork();
+    if (child == 0) {
+      pool = nvm_pool_open(path.c_str());
+      const auto nothing = [](const char*, int, void*) { return 0; };
+      if (pool == nullptr || nvm_lf_names(pool, nothing, nullptr) != 0) ::_exit(3);
+      nvm_lf_options other = o;
+      other.links = NVM_LF_LINK_CACHE;
+      injected.arm(fault::memory, ENOMEM, first, false);
+      set = nvm_lf_open(pool, "set", &other);
+      injected.relieve();
+      const bool failed = set == nullptr;
+      if (failed) set = nvm_lf_open(pool, "set", &o);
+      if (set == nullptr) ::_exit(4);
+      for (std::uint64_t k = before; k < before + after; ++k) {
+        if (nvm_lf_put64(set, k, k, 0) != 1) ::_exit(5);
+      }
+      ::_exit(!injected.struck() ? 1 : failed ? 2 : 0);
+    }
+    ASSERT_EQ(::waitpid(child, &status, 0), child);
+    ASSERT_TRUE(WIFEXITED(status) && WEXITSTATUS(status) <= 2) << status;
+    any_failed = any_failed || WEXITSTATUS(status) == 2;
+    if (WEXITSTATUS(status) == 2) status = 0;
+    pool = nvm_pool_open(path.c_str());
+    ASSERT_NE(pool, nullptr) << nvm_errormsg();
+    set = nvm_lf_open(pool, "set", &o);
+    ASSERT_NE(set, nullptr) << "allocation " << first << ": " << nvm_errormsg();
+    EXPECT_EQ(nvm_lf_count(set), before + after);
+    ASSERT_EQ(nvm_pool_close(pool), 0) << nvm_errormsg();
+  }
+  EXPECT_TRUE(any_failed);
+  std::filesystem::remove_all(folder);
 }
 
 }  // namespace

@@ -344,10 +344,11 @@ TEST_P(trim, may_be_done_while_threads_work) {
   auto* const heads = static_cast<table*>(nvm_pool_get_root(pool));
   std::atomic<unsigned> working{3};
   std::atomic<unsigned> bad{0};
+  std::atomic<unsigned> trims{0};
   std::vector<std::thread> threads;
   for (unsigned k = 0; k < 3; ++k) {
     threads.emplace_back([&, k] {
-      for (unsigned i = 0; i < 600; ++i) {
+      for (unsigned i = 0; i < 600 || trims == 0; ++i) {
         // The list of another thread is looked at, too: what is met there may be freed meanwhile.
         const bool good = run([&](nvm_stm* tx) {
           node* n = nullptr;
@@ -359,7 +360,8 @@ TEST_P(trim, may_be_done_while_threads_work) {
           }
           node* first = nullptr;
           nvm_stm_read(tx, &first, &heads->heads[k], sizeof first);
-          if (i % 100 < 60 || first == nullptr) {
+          const bool adds = i < 600 ? i % 100 < 60 : i % 2 == 0;
+          if (adds || first == nullptr) {
             auto* made = static_cast<node*>(nvm_stm_alloc(tx, 7, sizeof(node) + i % 7 * 3000));
             if (made == nullptr) return false;
             const node value{first, i % 7 * 3000, 0};
@@ -377,14 +379,12 @@ TEST_P(trim, may_be_done_while_threads_work) {
       --working;
     });
   }
-  unsigned trims = 0;
   while (working != 0) {
     if (nvm_pool_trim(pool, nullptr, nullptr) != 0) ++bad;
     ++trims;
   }
   for (std::thread& t : threads) t.join();
   EXPECT_EQ(bad, 0U) << nvm_errormsg();
-  EXPECT_GT(trims, 0U);
   close();
   EXPECT_EQ(nvm_pool_check(path.c_str(), nullptr, nullptr, nullptr), 0) << nvm_errormsg();
 }

@@ -157,7 +157,11 @@ class Json(PoolTest):
     def lf_lines(self, medium):
         path = self.path(medium, "structures.nvm")
         subprocess.run([cli_testing.MAKER, path, medium, "structures"], check=True, timeout=60)
-        return [("lf", "list", path), ("lf", "get", path, "words-hash", "7"), ("lf", "scan", path, "bytes-tree"),
+        home = self.path(medium, "structures-in-store.nvm")
+        self.answer("create", home, "--size", "4M", "--medium", medium)
+        self.answer("store", "create", home, "s")
+        self.answer("lf", "create", home, "one", "--in", "s")
+        return [("lf", "list", path), ("lf", "list", home, "--in", "s"), ("lf", "get", path, "words-hash", "7"), ("lf", "scan", path, "bytes-tree"),
                 ("lf", "get", path, "bytes-list", "a2V5LTE=", "--base64"), ("lf", "stat", path, "bytes-hash"),
                 ("lf", "check", path, "words-skiplist")]
 
@@ -175,6 +179,7 @@ class Json(PoolTest):
         self.answer("create", path, "--size", "4M", "--medium", medium)
         self.answer("store", "create", path, "home")
         self.answer("kv", "put", path, "k", "v", "--in", "home")
+        self.answer("lf", "create", path, "seen", "--in", "home")
         garbage = self.path(medium, "garbage.nvm")
         maker = pathlib.Path(cli_testing.MAKER).with_name("cli_garbage_maker")
         subprocess.run([maker, garbage, medium, "stores"], check=True, timeout=60)

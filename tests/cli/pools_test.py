@@ -24,8 +24,17 @@ class Create(PoolTest):
             self.assertEqual(told.pop("structures"), [])
             self.assertEqual(told.pop("extents"), {"count": 0, "bytes": 0, "free_bytes": 0, "empty_bytes": 0})
             self.assertEqual(told.pop("store_count"), 0)
+            self.assertIsNone(told.pop("log_chunk_bytes"))
             self.assertEqual(made, told)
             self.assertTrue(self.answer("check", path)["sound"])
+
+    def test_takes_the_size_of_chunks_of_a_log(self):
+        for medium in MEDIA:
+            for given, expected in (((), 32 << 10), (("--log-chunk", "4K"), 4 << 10), (("--log-chunk", "1M"), 1 << 20)):
+                path = self.path(medium, f"{expected}.nvm")
+                self.answer("create", path, "--medium", medium, "--engine", "log", "--size", "32M", *given)
+                self.assertEqual(self.answer("info", path)["log_chunk_bytes"], expected)
+                self.assertTrue(self.answer("check", path)["sound"])
 
     def test_rounds_the_size_up_to_whole_chunks(self):
         self.assertEqual(self.answer("create", self.path("shm"), "--size", "1")["size_bytes"], 256 << 10)
@@ -86,7 +95,11 @@ class Create(PoolTest):
                               (("--mode", "666"), "NVM_E_INVALID"),
                               (("--lanes", "0"), "USAGE"),
                               (("--lanes", "4294967297"), "USAGE"),
-                              (("--lanes", "5000"), "NVM_E_INVALID")):
+                              (("--lanes", "5000"), "NVM_E_INVALID"),
+                              (("--log-chunk", "4K"), "USAGE"),
+                              (("--engine", "log", "--log-chunk", "2K"), "NVM_E_INVALID"),
+                              (("--engine", "log", "--log-chunk", "2M"), "NVM_E_INVALID"),
+                              (("--engine", "log", "--log-chunk", "12K"), "NVM_E_INVALID")):
             with self.subTest(options):
                 self.assert_fails(("create", path, *options), USAGE, code)
                 self.assertFalse(path.exists())

@@ -64,6 +64,32 @@ class Store(PoolTest):
         self.assertEqual(sum(s["bytes"] for s in use["stores"]), use["bytes"])
         self.assertIn("in all", run("store", "du", path, "a").stdout)
 
+    def test_has_lock_free_structures(self):
+        for medium in MEDIA:
+            path = self.pool(medium)
+            for name in ("a", "b"):
+                self.answer("store", "create", path, name)
+            made = self.answer("lf", "create", path, "seen", "--words", "--kind", "tree", "--in", "a")
+            self.assertEqual((made["object_store"], made["structure"]), ("a", "seen"))
+            self.answer("lf", "create", path, "names", "--in", "a")
+            self.answer("lf", "create", path, "seen", "--words")
+            self.assertEqual([s["name"] for s in self.answer("lf", "list", path, "--in", "a")["structures"]],
+                             ["names", "seen"])
+            self.assertEqual(self.answer("lf", "list", path, "--in", "b")["structures"], [])
+            self.assertEqual(self.answer("lf", "stat", path, "seen", "--in", "a")["count"], 0)
+            self.assertEqual(self.answer("store", "stat", path, "a")["structures"],
+                             [{"name": "names", "kind": "hash", "entries_are": "bytes"},
+                              {"name": "seen", "kind": "tree", "entries_are": "words"}])
+            self.assertIn("tree of words seen", run("store", "stat", path, "a").stdout)
+            self.assertEqual([s["structure_count"] for s in self.answer("store", "du", path)["stores"]], [2, 0])
+            self.assertIn("2 lock-free structures", run("store", "du", path).stdout)
+            self.answer("lf", "drop", path, "seen", "--in", "a")
+            self.assertIn("NVM_E_NOT_FOUND", run("lf", "stat", path, "seen", "--in", "a").stderr)
+            self.assertIn("NVM_E_NOT_FOUND", run("lf", "list", path, "--in", "c").stderr)
+            self.assertEqual(run("check", path).returncode, GOOD)
+            self.answer("store", "rm", path, "a")
+            self.assertEqual(run("check", path).returncode, GOOD)
+
     def test_has_key_value_stores(self):
         for medium in MEDIA:
             path = self.pool(medium)

@@ -28,6 +28,7 @@ class Tier(PoolTest):
         told = self.answer("tier", "stat", path)
         self.assertLessEqual(told["fast_bytes"], 1 << 20)
         self.assertGreater(told["sequence"], 0)
+        self.assertGreater(told["slow_bytes"], 3_000_000)
         self.assertEqual(run("kv", "get", path, "key 39").stdout.strip(), value)
         self.assertTrue(self.answer("check", path)["sound"])
         self.assertIn("in fast memory, at most 1 MiB", run("tier", "stat", path).stdout)

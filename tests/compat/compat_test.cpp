@@ -15,6 +15,7 @@
 #include "counted_sample.h"
 #include "homes_sample.h"
 #include "image_text.hpp"
+#include "inner_sample.h"
 #include "lockfree/lockfree_layout.hpp"
 #include "media/media.hpp"
 #include "media/memory_device.hpp"
@@ -25,6 +26,7 @@
 #include "nvm/tier.h"
 #include "pool/pool.hpp"
 #include "region/region_layout.hpp"
+#include "reset_sample.h"
 #include "sample.h"
 #include "stores_sample.h"
 #include "straight_sample.h"
@@ -205,6 +207,55 @@ TEST(object_stores, of_a_killed_process_are_there_and_keep_older_libraries_out) 
     if (round == 0) {
       EXPECT_EQ(nvm_store_create(pool, "made now", nullptr), 0) << nvm_errormsg();
     }
+    EXPECT_EQ(nvm_pool_close(pool), 0) << nvm_errormsg();
+    EXPECT_EQ(nvm_pool_check(file.path(), nullptr, nullptr, nullptr), 0) << nvm_errormsg();
+  }
+}
+
+// Fields that are zero after each open, all of which the process had stored to.
+TEST(reset_fields, of_a_killed_process_are_zero_and_keep_older_libraries_out) {
+  const bytes image = image_named("v1_resets");
+  layout::superblock sb;
+  ASSERT_GE(image.size(), sizeof sb);
+  std::memcpy(&sb, image.data(), sizeof sb);
+  EXPECT_EQ(sb.features_incompat & layout::feature_reset, 8192U);
+  constexpr unsigned char hits[] = {'S', 'T', 'I', 'H'};
+  EXPECT_NE(std::search(image.begin(), image.end(), std::begin(hits), std::end(hits)), image.end());
+  if (!nvm_is_durable(reinterpret_cast<void*>(sb.base_address)))
+    GTEST_SKIP() << "made for another address window than this build's";
+  const scratch_file file{image};
+  nvm_pool_options options{};
+  options.medium = sb.medium;
+  options.accept_copy = 1;
+  for (int round = 0; round < 3; ++round) {
+    options.read_only = round == 0 ? 1 : 0;
+    NVM_POOL* pool = nvm_pool_open_with(file.path(), &options);
+    ASSERT_NE(pool, nullptr) << nvm_errormsg();
+    EXPECT_EQ(reset_sample_verify(pool), 0);
+    EXPECT_EQ(reset_sample_use(pool), 0);
+    EXPECT_EQ(nvm_pool_close(pool), 0) << nvm_errormsg();
+    if (options.read_only != 0) continue;  // the file is a copy until its owner opens it for change
+    EXPECT_EQ(nvm_pool_check(file.path(), nullptr, nullptr, nullptr), 0) << nvm_errormsg();
+  }
+}
+
+// Of each kind; the process was killed with the store attached.
+TEST(structures_in_stores, of_a_killed_process_are_there_and_keep_older_libraries_out) {
+  const bytes image = image_named("v1_inner");
+  layout::superblock sb;
+  ASSERT_GE(image.size(), sizeof sb);
+  std::memcpy(&sb, image.data(), sizeof sb);
+  EXPECT_NE(sb.features_incompat & layout::feature_store_structures, 0U);
+  if (!nvm_is_durable(reinterpret_cast<void*>(sb.base_address)))
+    GTEST_SKIP() << "made for another address window than this build's";
+  const scratch_file file{image};
+  nvm_pool_options options{};
+  options.medium = sb.medium;
+  options.accept_copy = 1;
+  for (int round = 0; round < 2; ++round) {
+    NVM_POOL* pool = nvm_pool_open_with(file.path(), &options);
+    ASSERT_NE(pool, nullptr) << nvm_errormsg();
+    EXPECT_EQ(inner_sample_verify(pool), 0) << nvm_errormsg();
     EXPECT_EQ(nvm_pool_close(pool), 0) << nvm_errormsg();
     EXPECT_EQ(nvm_pool_check(file.path(), nullptr, nullptr, nullptr), 0) << nvm_errormsg();
   }

@@ -1,5 +1,6 @@
 // Makes a golden image with the library as it is: compat_make_image
-// shm|ssd|stores|aligned|structures|regions|saved|straight|moved|numbered|homes|tiered|second <pool file>
+// shm|ssd|stores|aligned|structures|regions|saved|straight|moved|numbered|homes|inner|resets|tiered|second
+// <pool file>
 //   > images/<name>.image
 //
 // The pool is made at the given path by a process that is killed in the middle of a transaction, so the image holds
@@ -22,11 +23,13 @@
 #include "counted_sample.h"
 #include "homes_sample.h"
 #include "image_text.hpp"
+#include "inner_sample.h"
 #include "moved_sample.h"
 #include "nvm/tier.h"
 #include "object/numbered_objects.hpp"
 #include "pool/pool.hpp"
 #include "region/region.hpp"
+#include "reset_sample.h"
 #include "sample.h"
 #include "stores_sample.h"
 #include "straight_sample.h"
@@ -56,6 +59,7 @@ int make_small(const char* path, int (*fill)(NVM_POOL* pool), bool closed, std::
 
 int fill_stores(NVM_POOL* pool) { return stores_sample_fill(pool) != 0 ? -1 : stores_sample_verify(pool); }
 int fill_homes(NVM_POOL* pool) { return homes_sample_fill(pool) != 0 ? -1 : homes_sample_verify(pool); }
+int fill_inner(NVM_POOL* pool) { return inner_sample_fill(pool); }
 int fill_aligned(NVM_POOL* pool) {
   if (aligned_sample_fill(pool) != 0 || aligned_sample_verify(pool) != 0) return -1;
   return aligned_sample_interrupt(pool);
@@ -193,7 +197,8 @@ int main(int argc, char** argv) {
   } small[] = {{"stores", fill_stores, false},        {"aligned", fill_aligned, false},
                {"structures", fill_structures, true}, {"regions", fill_regions, true},
                {"saved", fill_regions, true},         {"moved", fill_moved, true},
-               {"numbered", fill_moved, true},        {"homes", fill_homes, false, 4096 * 1024}};
+               {"numbered", fill_moved, true},        {"homes", fill_homes, false, 4096 * 1024},
+               {"resets", reset_sample_fill, false},  {"inner", fill_inner, false, 4096 * 1024}};
   const auto* const which =
       std::find_if(std::begin(small), std::end(small), [&](const auto& s) { return std::strcmp(kind, s.name) == 0; });
   const bool is_small = which != std::end(small);
@@ -201,10 +206,11 @@ int main(int argc, char** argv) {
   const bool is_tiered = std::strcmp(kind, "tiered") == 0;
   if (std::strcmp(kind, "second") == 0) return print(second_of(argv[2]));
   if (!is_small && !is_straight && !is_tiered && std::strcmp(kind, "shm") != 0 && std::strcmp(kind, "ssd") != 0) {
-    std::fprintf(stderr,
-                 "usage: compat_make_image "
-                 "shm|ssd|stores|aligned|structures|regions|saved|straight|moved|numbered|homes|tiered|second "
-                 "<pool file>\n");
+    std::fprintf(
+        stderr,
+        "usage: compat_make_image "
+        "shm|ssd|stores|aligned|structures|regions|saved|straight|moved|numbered|homes|inner|resets|tiered|second "
+        "<pool file>\n");
     return 2;
   }
   const std::uint32_t medium = std::strcmp(kind, "shm") == 0 ? NVM_MEDIUM_SHM : NVM_MEDIUM_SSD;

@@ -8,6 +8,7 @@
 
 #include "cut_off.hpp"
 #include "image_process.hpp"
+#include "space/space.hpp"
 #include "subjects.hpp"
 
 namespace nvm::tests {
@@ -413,11 +414,23 @@ std::string unrest_in(machine& m, bool image, bool volatile_links, bool after_ki
 
 }  // namespace
 
-std::vector<std::byte> lockfree_image(std::uint64_t pages, bool image) {
+std::vector<std::byte> lockfree_image(std::uint64_t pages, const lockfree_variant& v) {
+  // Headers of clusters, and what growth leaves free in them.
+  constexpr std::uint64_t of_store = 64;
   crash_shape shape;
-  shape.size_pages = shape.capacity_pages = pages;
+  shape.size_pages = shape.capacity_pages = pages + (v.in_store ? of_store : 0);
   shape.ring_bytes = 64 * 1024;
-  return new_image(shape, image ? kind_of_medium::image : kind_of_medium::direct);
+  std::vector<std::byte> image = new_image(shape, v.image ? kind_of_medium::image : kind_of_medium::direct);
+  if (!v.in_store) return image;
+  const auto sb = pick_superblock(image.data(), image.size());
+  must(sb.has_value(), "reading a new image");
+  const geometry g = geometry_of(*sb);
+  cluster first{.page = 0, .pages = 1, .header_pages = 1, .number = 1, .first = true};
+  first.room = layout::cluster_room_for(first.pages, first.header_pages, g.page_shift);
+  (void)write_cluster_header(image.data(), g, first);
+  const std::uint64_t entry = seal_word(layout::pack(layout::cluster_entry(first.pages)), word_seed(g.entry_offset(0)));
+  std::memcpy(image.data() + g.entry_offset(0), &entry, sizeof entry);
+  return image;
 }
 
 explore::subject lockfree_subject_from(const lockfree_variant& v, std::string name, lockfree_steps steps,
@@ -448,7 +461,7 @@ explore::subject lockfree_subject_from(const lockfree_variant& v, std::string na
 }
 explore::subject lockfree_subject(const lockfree_variant& v, std::string name, lockfree_steps steps,
                                   std::uint64_t pages) {
-  return lockfree_subject_from(v, std::move(name), std::move(steps), lockfree_image(pages, v.image));
+  return lockfree_subject_from(v, std::move(name), std::move(steps), lockfree_image(pages, v));
 }
 explore::options lockfree_options(explore::model m, const lockfree_variant& v) {
   explore::options o = options_for(m);
@@ -460,7 +473,9 @@ explore::options lockfree_options(explore::model m, const lockfree_variant& v) {
 }
 std::vector<std::byte> lockfree_image_after(const lockfree_variant& v, const lockfree_steps& steps,
                                             std::uint64_t pages) {
-  const std::vector<std::byte> fresh = lockfree_image(pages, false);
+  lockfree_variant direct = v;
+  direct.image = false;
+  const std::vector<std::byte> fresh = lockfree_image(pages, direct);
   machine m(fresh.size());
   std::memcpy(m.base(), fresh.data(), fresh.size());
   lockfree_history history;

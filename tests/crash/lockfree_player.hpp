@@ -120,7 +120,7 @@ class lockfree_player {
 using lockfree_steps = std::function<void(lockfree_player&)>;
 
 // A pool without structures.
-[[nodiscard]] std::vector<std::byte> lockfree_image(std::uint64_t pages, bool image);
+[[nodiscard]] std::vector<std::byte> lockfree_image(std::uint64_t pages, const lockfree_variant& v);
 // On a given image, recovered or not.
 [[nodiscard]] explore::subject lockfree_subject_from(const lockfree_variant& v, std::string name, lockfree_steps steps,
                                                      std::vector<std::byte> image);

@@ -196,24 +196,35 @@ class process final : public lockfree_process {
         base_{base},
         variant_{v},
         space_{medium, lanes_, base, geometry_of(sb)},
-        names_{medium, base, space_},
         seeds_{mix_seed(0x5EED, life)} {}
 
   // run_as(n): what follows is done by another thread.
   status open(const std::function<void(unsigned)>& run_as) {
+    // As after a kill: recovery writes back what it acts on.
+    if (variant_.in_store) space_.write_back_map();
     if (status s = space_.boot(0, 1); !s) return s;
-    if (status s = names_.open(); !s) return s;
-    if (status s = names_.check_states(); !s) return s;
-    names_.free_foreign_pages(recovered_);
+    if (variant_.in_store) {
+      const auto store = space_.attach(space_.sizes().data_offset, false);
+      if (!store) return store.error();
+      space_.make_known(**store);
+      store_ = *store;
+      const auto inside = space_.structures_in(*store_);
+      if (!inside) return inside.error();
+      pages_ = *inside;
+    }
+    catalogue_.emplace(medium_, base_, *pages_);
+    if (status s = names().open(); !s) return s;
+    if (status s = names().check_states(); !s) return s;
+    names().free_foreign_pages(recovered_);
     lockfree::domain_settings settings;
     settings.with_link_cache = variant_.link_cache;
     settings.all_at_once = variant_.all_at_once;
-    settings.area_shift = names_.exists() ? names_.area_shift() : variant_.area_shift;
+    settings.area_shift = names().exists() ? names().area_shift() : variant_.area_shift;
     settings.generation_nodes = variant_.generation_nodes;
-    domain_.emplace(medium_, base_, space_, settings);
+    domain_.emplace(medium_, base_, *pages_, settings);
     if (status s = domain_->exists(); !s) return s;
     status attached_all;
-    const status read = names_.each([&](const found_type& f, std::string_view name) {
+    const status read = names().each([&](const found_type& f, std::string_view name) {
       if (status s = attach(f, name); !s) attached_all = s;
     });
     if (!read) return read;
@@ -221,7 +232,7 @@ class process final : public lockfree_process {
     // By threads that have nothing else to make durable.
     run_as(3);
     for (auto& [name, s] : structures_) {
-      if (status rebuilt = s.it->rebuild(names_.tally(s.found)); !rebuilt) return rebuilt;
+      if (status rebuilt = s.it->rebuild(names().tally(s.found)); !rebuilt) return rebuilt;
     }
     run_as(2);
     typename lockfree::catalogue<M>::recovery r;
@@ -231,27 +242,30 @@ class process final : public lockfree_process {
       }
       return nullptr;
     };
-    if (status s = names_.begin_recovery(r, of_owner, variant_.recovery); !s) return s;
+    if (status s = names().begin_recovery(r, of_owner, variant_.recovery); !s) return s;
     for (unsigned part = 0; part < 2; ++part) {
       run_as(part);
-      names_.recover_part(r);
+      names().recover_part(r);
     }
     run_as(2);
-    if (status s = names_.check_recovery(r); !s) return s;
-    return names_.end_recovery(r, recovered_, [&] {
+    if (status s = names().check_recovery(r); !s) return s;
+    return names().end_recovery(r, recovered_, [&] {
       for (auto& [name, s] : structures_) s.keys = s.it->count_keys();
       return finish_deletions();
     });
   }
-  std::uint64_t count(std::string_view name) const override { return structures_.find(name)->second.keys; }
+  std::uint64_t count(std::string_view name) const override {
+    const auto at = structures_.find(name);
+    return at != structures_.end() ? at->second.keys : counted_.find(name)->second;
+  }
 
   status create(std::string_view name, shape_of_structure shape, unsigned bits) override {
-    if (status s = names_.need(variant_.area_shift); !s) return s;
+    if (status s = names().need(variant_.area_shift); !s) return s;
     const std::uint64_t flags =
         lockfree::layout::entry_map | lockfree::layout::entry_sums |
         (has_words(shape) ? 0 : lockfree::layout::entry_bytes) |
         (variant_.volatile_links ? lockfree::layout::entry_volatile_links | lockfree::layout::entry_tally : 0);
-    const auto made = names_.create(name, kind_of(shape), bits, flags, [&](std::uint16_t owner) {
+    const auto made = names().create(name, kind_of(shape), bits, flags, [&](std::uint16_t owner) {
       if (variant_.volatile_links) return make_sealed(owner, bits);
       switch (kind_of(shape)) {
         case lockfree::layout::kind::hash:
@@ -268,15 +282,17 @@ class process final : public lockfree_process {
     if (status s = attach(*made, name); !s) return s;
     return structures_.find(name)->second.it->rebuild(std::nullopt);
   }
-  bool has(std::string_view name) const override { return structures_.find(name) != structures_.end(); }
-  status need_directory() override { return names_.need(variant_.area_shift); }
+  bool has(std::string_view name) const override {
+    return structures_.find(name) != structures_.end() || counted_.find(name) != counted_.end();
+  }
+  status need_directory() override { return names().need(variant_.area_shift); }
   void drop(std::string_view name) override {
     const auto at = structures_.find(name);
     for (auto& t : threads_) {
       if (t != nullptr) at->second.it->end(*t);
     }
     at->second.it->forget();
-    names_.drop(at->second.found);
+    names().drop(at->second.found);
     // Its nodes may still wait for being freed.
     dropped_.push_back(std::move(at->second.it));
     structures_.erase(at);
@@ -313,7 +329,15 @@ class process final : public lockfree_process {
   status close(bool counts) override {
     domain_->come_to_rest();
     for (auto& [name, s] : structures_) {
-      if (counts) names_.set_tally(s.found, s.it->count_linked());
+      if (counts) names().set_tally(s.found, s.it->count_linked());
+    }
+    if (store_ != nullptr) {
+      // They refer to its pages.
+      for (const auto& [name, one] : structures_) counted_[name] = one.keys;
+      structures_.clear();
+      dropped_.clear();
+      domain_.reset();
+      if (status s = space_.detach(*store_); !s) return s;
     }
     if (image_ == nullptr) return {};
     if (status s = wait(); !s) return s;
@@ -322,6 +346,7 @@ class process final : public lockfree_process {
   lockfree::recovery_report recovered() const noexcept override { return recovered_; }
 
  private:
+  [[nodiscard]] lockfree::catalogue<M>& names() noexcept { return *catalogue_; }
   using found_type = typename lockfree::catalogue<M>::found;
   using thread_type = typename lockfree::domain<M>::thread;
   using memory_type = lockfree::node_memory<M>;
@@ -334,7 +359,7 @@ class process final : public lockfree_process {
     if (std::none_of(structures_.begin(), structures_.end(), [](auto& s) { return s.second.it->has_deletions(); })) {
       return {};
     }
-    const auto t = domain_->join([&](unsigned number) { return names_.table_word(number); });
+    const auto t = domain_->join([&](unsigned number) { return names().table_word(number); });
     if (!t) return t.error();
     for (auto& [name, s] : structures_) {
       if (status done = s.it->finish_deletions(**t); !done) return done;
@@ -386,7 +411,7 @@ class process final : public lockfree_process {
     return {};
   }
   result<std::uint64_t> make_sealed(std::uint16_t owner, unsigned bits) {
-    auto run = space_.take_run(0, nvm::layout::slot_protocol::self_validating, owner, sizeof(lockfree::sealed_root));
+    auto run = pages_->take_run(0, nvm::layout::slot_protocol::self_validating, owner, sizeof(lockfree::sealed_root));
     if (!run) return run.error();
     // Two structures at the same place, one after the other, have seeds of their own.
     seeds_ = mix_seed(seeds_, *run + structures_.size() + dropped_.size());
@@ -396,7 +421,7 @@ class process final : public lockfree_process {
   }
   template <class Structure>
   result<std::uint64_t> make_root(std::uint16_t owner) {
-    auto run = space_.take_run(0, nvm::layout::slot_protocol::epoch, owner, Structure::root_bytes);
+    auto run = pages_->take_run(0, nvm::layout::slot_protocol::epoch, owner, Structure::root_bytes);
     if (!run) return run.error();
     Structure::make_root(base_ + *run);
     medium_.flush(base_ + *run, Structure::root_bytes);
@@ -404,9 +429,9 @@ class process final : public lockfree_process {
   }
   result<std::uint64_t> make_hash(std::uint16_t owner, unsigned bits) {
     using table = words_hash<memory_type>;
-    auto run = space_.take_run(0, nvm::layout::slot_protocol::epoch, owner, sizeof(lockfree::hash_root));
+    auto run = pages_->take_run(0, nvm::layout::slot_protocol::epoch, owner, sizeof(lockfree::hash_root));
     if (!run) return run.error();
-    auto array = space_.take_run(0, nvm::layout::slot_protocol::epoch, owner, table::array_bytes(bits));
+    auto array = pages_->take_run(0, nvm::layout::slot_protocol::epoch, owner, table::array_bytes(bits));
     if (!array) return array.error();
     table::make_root(base_ + *run, *run, bits, 0x1234'5678, base_ + *array, *array);
     medium_.flush(base_ + *run, sizeof(lockfree::hash_root));
@@ -418,7 +443,7 @@ class process final : public lockfree_process {
     // In this order, so that a thread has the same number in each process, and makes nodes of the same heights.
     for (unsigned i = 0; i <= t; ++i) {
       if (threads_[i] != nullptr) continue;
-      auto joined = domain_->join([&](unsigned number) { return names_.table_word(number); });
+      auto joined = domain_->join([&](unsigned number) { return names().table_word(number); });
       if (!joined) std::abort();
       threads_[i] = *joined;
     }
@@ -432,9 +457,12 @@ class process final : public lockfree_process {
   const lockfree_variant variant_;
   log::nothing_logged lanes_;
   space<M, log::nothing_logged> space_;
-  lockfree::catalogue<M> names_;
+  structure_pages* pages_ = &space_;
+  open_store* store_ = nullptr;
+  std::optional<lockfree::catalogue<M>> catalogue_;
   std::optional<lockfree::domain<M>> domain_;
   std::map<std::string, member, std::less<>> structures_;
+  std::map<std::string, std::uint64_t, std::less<>> counted_;  // keys of them, when it is closed
   std::vector<std::unique_ptr<attached<M>>> dropped_;
   std::array<thread_type*, 8> threads_{};
   lsn_t lsn_ = 0;

@@ -24,6 +24,7 @@ struct lockfree_variant {
   unsigned generation_nodes = 2;  // unlinked nodes that are freed at once
   unsigned area_shift = 10;
   bool volatile_links = false;  // of the structures that are made
+  bool in_store = false;        // they are in an object store, the pool's only one
 };
 
 // Keys are words; where structures have keys of any size, those of nine bytes of which 256 begin alike.  Values are

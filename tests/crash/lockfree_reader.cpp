@@ -29,6 +29,13 @@ class reader {
     leaks_ = leaks;
     find_allocated();
     std::uint64_t directory = 0;
+    // That of the pool's only store.
+    cluster home;
+    const layout::page_entry of_first = layout::unpack(load(g_.entry_offset(0)) & checked_mask);
+    if (of_first.kind == layout::page_kind::cluster &&
+        cluster_fault(base_, g_, 0, of_first.length_pages, home).what == nullptr) {
+      directory = content(cluster_word_at(g_, 0, offsetof(layout::cluster_header, structures)));
+    }
     std::uint64_t words[2];
     for (unsigned copy = 0; copy < 2; ++copy) {
       const std::uint64_t at = anchor_word_at(g_, copy, anchor_word::lockfree);

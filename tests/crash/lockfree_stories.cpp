@@ -586,6 +586,8 @@ const std::vector<lockfree_variant>& lockfree_variants() {
       {.name = "one_at_a_time", .all_at_once = false, .recovery = lockfree::recovery_method::search},
       {.name = "link_cache", .link_cache = true, .recovery = lockfree::recovery_method::traversal},
       {.name = "ssd", .image = true},
+      {.name = "in_store", .in_store = true},
+      {.name = "in_store_on_ssd", .image = true, .in_store = true},
   };
   return all;
 }

@@ -35,7 +35,7 @@ std::uint64_t pages_of_image(std::uint64_t bytes) {
   return pages;
 }
 
-logheap::heap_settings settings_for(const logheap_variant& v) {
+logheap::heap_settings settings_for(const logheap_variant& v, bool refuse_damage) {
   logheap::heap_settings s;
   s.root_word = root_word;
   s.root_word_copy = root_word + 64;
@@ -50,6 +50,7 @@ logheap::heap_settings settings_for(const logheap_variant& v) {
   s.kept_for_freeing = 1;
   s.separate_logs = v.separate_logs;
   s.clean_below = 50;
+  s.refuse_damage = refuse_damage;
   return s;
 }
 
@@ -71,9 +72,9 @@ class logheap_process {
   using heap_type = logheap::heap<medium, logheap::testing::plain_mapping>;
   using transaction_type = logheap::transaction<heap_type>;
 
-  logheap_process(machine& m, const logheap_variant& v)
+  logheap_process(machine& m, const logheap_variant& v, bool refuse_damage = false)
       : space_{m.media(), lanes_, m.base(), geometry_of_image(pages_of_image(m.size()))},
-        heap_{m.media(), m.base(), space_, settings_for(v)} {}
+        heap_{m.media(), m.base(), space_, settings_for(v, refuse_damage)} {}
 
   // Without `make`, a heap that is not there is one without objects.
   status open(bool make = false) {
@@ -152,6 +153,13 @@ void logheap_player::fail_to_commit() {
   begin(thread_);
   logheap::testing::plain_mapping::shortages = 1;
   if (t.commit()) give_up("a commit without nodes");
+  end();
+}
+void logheap_player::fail_to_allocate(std::uint64_t size) {
+  begin(thread_);
+  logheap_process::transaction_type t{process_->heap(), process_->thread(thread_)};
+  if (t.allocate(size)) give_up("an allocation without addresses");
+  t.abort();
   end();
 }
 void logheap_player::end() { machine_.op_end(); }
@@ -248,6 +256,13 @@ std::size_t logheap_player::clean_once(unsigned victims, bool whole) {
   begin(cleaning_thread);
   const std::size_t n = process_->heap().clean(victims, whole);
   end();
+  return n;
+}
+std::size_t logheap_player::clean_without_nodes(unsigned victims) {
+  logheap::testing::plain_mapping::shortages = 1000;
+  const std::size_t n = clean_once(victims, true);
+  if (logheap::testing::plain_mapping::shortages == 1000) give_up("a cleaner that needs no nodes");
+  logheap::testing::plain_mapping::shortages = 0;
   return n;
 }
 std::size_t logheap_player::clean(bool whole) {
@@ -350,6 +365,13 @@ std::uint64_t root_in(const std::vector<std::byte>& image) {
   std::memcpy(&word, image.data() + root_word, 8);
   return word & checked_mask;
 }
+// The image's copy, one for all: to map it takes longer than the rest.
+machine& copy_of(const machine& m) {
+  static std::optional<machine> kept;
+  if (!kept || kept->size() != m.size()) kept.emplace(m.size());
+  std::memcpy(kept->base(), m.base(), m.size());
+  return *kept;
+}
 // A heap that was closed, and not opened again, has nothing to recover.
 verdict rests_if_closed(const machine& m, const window& w, const logheap_variant& v) {
   if (w.depth != 0 || w.promised != w.started || w.history.empty()) return pass();
@@ -357,14 +379,44 @@ verdict rests_if_closed(const machine& m, const window& w, const logheap_variant
   const auto begun = std::find_if(w.history.begin(), w.history.end(),
                                   [&](const explore::op_event& e) { return !e.end && e.op == last; });
   if (begun == w.history.end() || begun->value != closing) return pass();
-  // One for all: to map it takes longer than the rest.
-  static std::optional<machine> kept;
-  if (!kept || kept->size() != m.size()) kept.emplace(m.size());
-  machine& copy = *kept;
-  std::memcpy(copy.base(), m.base(), m.size());
-  logheap_process p{copy, v};
+  logheap_process p{copy_of(m), v};
   if (!p.open()) return fault(last_message());
   return p.report().clean ? pass() : fault("closed, and has to be recovered");
+}
+// Of blocks that a cleaner has copied any one goes bad: that is said, or all objects are as they would have been.
+verdict says_what_went_bad(const machine& m, const window& w, const logheap_variant& v) {
+  if (w.depth != 0) return pass();
+  logheap_contents expected;
+  std::vector<std::uint64_t> copies;
+  {
+    logheap_process p{copy_of(m), v};
+    if (!p.open()) return fault(last_message());
+    expected = p.contents();
+    auto& chunks = p.heap().chunks();
+    for (std::uint32_t i = 0; i < chunks.count(); ++i) {
+      const logheap::chunk& c = chunks.at(i);
+      if (!c.by_cleaner || c.state.load() == logheap::chunk_state::free) continue;
+      for (std::uint64_t at = sizeof(logheap::layout::chunk_header); at < c.used.load();) {
+        copies.push_back(c.offset + at);
+        logheap::layout::block_header b;
+        std::memcpy(&b, m.base() + c.offset + at, sizeof b);
+        at += round_up(b.bytes, logheap::layout::block_align);
+      }
+    }
+  }
+  for (const std::uint64_t at : copies) {
+    machine& bad = copy_of(m);
+    bad.base()[at + sizeof(logheap::layout::block_header)] ^= std::byte{1};
+    logheap_process p{bad, v, true};
+    if (const status s = p.open(); !s) {
+      if (s.error() != errc::corrupt) return fault(last_message());
+      continue;
+    }
+    if (p.contents() != expected) {
+      return fault("the block at offset " + std::to_string(at) + " has gone bad, and its objects are lost silently");
+    }
+  }
+  return pass();
 }
 explore::extent session_of(std::uint64_t root) { return {root + offsetof(logheap::layout::root, session), 8}; }
 
@@ -402,6 +454,7 @@ explore::subject logheap_subject(const logheap_variant& of, const logheap_story&
   v.home_bytes = s.home_bytes;
   explore::subject made = logheap_subject_from(v, s.name, s.steps, image_of(s.pages, s.fresh, v));
   if (s.fresh) made.volatile_bytes.push_back(session_of(root_in(image_of(s.pages, false, v))));
+  if (s.copies_rot) made.before = [v](machine& m, const window& w) { return says_what_went_bad(m, w, v); };
   return made;
 }
 explore::concurrent logheap_while_cleaning(const logheap_variant& v, std::string name, const logheap_steps& before,

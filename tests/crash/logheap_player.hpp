@@ -56,6 +56,8 @@ class logheap_player {
   // Cleans until there is nothing to be cleaned; returns how many chunks.  It is an operation without effect.
   std::size_t clean(bool whole = true);
   std::size_t clean_once(unsigned victims, bool whole);
+  // The same, and what is copied finds no nodes where a piece is cut.
+  std::size_t clean_without_nodes(unsigned victims);
   // As commit_killed(), of a cleaner.
   bool clean_killed(unsigned point);
   // The process ends, after having closed the heap or not, and another opens it.
@@ -63,6 +65,8 @@ class logheap_player {
   void close();
   // The next transaction of the thread finds no nodes, and gives back the chunks that it had taken.
   void fail_to_commit();
+  // A transaction of the thread finds no address for an object, whatever is cleaned and sealed for it, and is aborted.
+  void fail_to_allocate(std::uint64_t size);
   // By another thread of the machine, at the same time; no operation.
   void clean_beside(unsigned passes);
   void end_and_open();
@@ -92,6 +96,8 @@ struct logheap_story {
   std::uint64_t pages = 40;  // of 1 KiB
   bool fresh = false;        // the image has no heap yet
   std::uint64_t home_bytes = logheap_variant{}.home_bytes;
+  bool one_log = false;     // it needs one log for all entries
+  bool copies_rot = false;  // any one block that a cleaner has copied may go bad with the crash
 };
 [[nodiscard]] const std::vector<logheap_story>& logheap_stories();
 [[nodiscard]] const logheap_story& logheap_story_named(const char* name);

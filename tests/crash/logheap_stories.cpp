@@ -28,6 +28,31 @@ void close_behind_an_old_end(logheap_player& p, bool cleaner_goes_on) {
   p.close_and_open();
   p.store(last, 24, 0x41);
 }
+// The second pass splits its copy over the rest of a chunk and another one, and can move the slot, not the contents.
+void move_half_of_it_and_close(logheap_player& p) {
+  const home_t first = p.put(432, 1);
+  (void)p.put(432, 2);
+  const home_t second = p.put(200, 3);
+  (void)p.put(650, 4);
+  const home_t last = p.put(24, 5);
+  p.release(first);
+  if (p.clean_once(1, true) != 1) std::abort();
+  p.release(second);
+  if (p.clean_without_nodes(1) != 0) std::abort();
+  p.close_and_open();
+  p.store(last, 24, 0x41);
+}
+// The cleaner copies more than a chunk holds; what it has copied from is used again.
+void fill_a_chunk_and_go_on(logheap_player& p) {
+  std::vector<home_t> all;
+  for (int i = 0; i < 6; ++i) all.push_back(p.put(432, 1 + i));
+  const home_t last = p.put(24, 7);
+  (void)p.commit([&](auto& t) {
+    for (const std::size_t i : {0, 2, 4}) t.release(all[i]);
+  });
+  if (p.clean_once(8, true) != 3) std::abort();
+  p.store(last, 24, 0x41);
+}
 // Home space has room for two superblocks: what comes is where the one before was, and of another size.
 void change_sizes(logheap_player& p) {
   const home_t stays = p.put(900, 1);
@@ -193,6 +218,8 @@ const std::vector<logheap_story>& logheap_stories() {
        64},
       {"a cleaner that has nothing to do leaves a chunk for good",
        [](logheap_player& p) { close_behind_an_old_end(p, true); }, 64},
+      {"a cleaner moves half of what it has copied, and the heap is closed", move_half_of_it_and_close, 64},
+      {"copies go bad at any moment", fill_a_chunk_and_go_on, 64, false, 65536, false, true},
       {"home addresses go to objects of another size", change_sizes, 40, false, 2048},
       {"home addresses go to objects of another size, by several threads and after a close",
        [](logheap_player& p) {
@@ -205,6 +232,19 @@ const std::vector<logheap_story>& logheap_stories() {
          (void)p.put(400, 8);
        },
        40, false, 2048},
+      // Nearly all of its only chunk lives, so that nothing is cleaned after it was sealed.
+      {"a thread's log is sealed by an allocation of another that comes to nothing",
+       [](logheap_player& p) {
+         p.on(1);
+         const home_t small = p.put(16, 1);
+         (void)p.put(700, 2);
+         p.release(small);
+         p.on(2);
+         p.fail_to_allocate(600);
+         p.on(3);
+         p.close_and_open();
+       },
+       40, false, 2048, true},
       {"chunks are taken by one thread and filled by another",
        [](logheap_player& p) {
          p.fail_to_commit();

@@ -72,7 +72,10 @@ TEST(region_edges, are_all_known) {
   expect_labels_met(met, labels, [](const place_in_sources& p) { return names_only.contains(p.text); });
   const auto sites = ours(std::regex{R"re(\b(medium_?|medium\(\))\.flush\(|\bcopy_out\(domain_)re"}, true);
   EXPECT_GE(sites.size(), 12U);
-  expect_sites_met(met, sites, is_of_image_alone);
+  expect_sites_met(met, sites, [](const place_in_sources& p) {
+    // Regions leave no entries of pages in caches: lockfree_edges_test.
+    return is_of_image_alone(p) || p.line.find("flush(index_.map.at(0)") != std::string::npos;
+  });
 }
 
 // ---- straight writes, on ssd ----------------------------------------------------------------------------------------

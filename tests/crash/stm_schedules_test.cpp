@@ -54,6 +54,8 @@ class fibers_side final : public stm::durable_side {
   [[nodiscard]] bool takes_announced_stores() const noexcept override { return false; }
   status wait(lsn_t lsn) noexcept override { return pool_.engine->wait(lsn); }
   status wait_for_seen(lsn_t lsn) noexcept override { return pool_.engine->wait(lsn); }
+  void clear_new(std::uint32_t, void*, std::size_t) noexcept override {}
+  status let_go(tx::open_transaction& t, std::uint64_t payload) noexcept override { return t.let_go(payload); }
   status admit_alignment() noexcept override { return {}; }
 
  private:

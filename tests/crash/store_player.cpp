@@ -253,7 +253,9 @@ std::vector<std::uint64_t> store_player::ended_beside(unsigned lane, lsn_t lsn) 
 }
 
 void store_player::attach(std::uint32_t number) {
-  must(bool{side().attach(model_.stores.at(number).page, false)}, "attach");
+  const auto store = side().attach(model_.stores.at(number).page, false);
+  must(bool{store}, "attach");
+  side().make_known(**store);
 }
 void store_player::detach(std::uint32_t number) {
   engines::left_open left;
@@ -318,6 +320,7 @@ verdict live_on(machine& m, store_ground on) {
   for (const auto& [number, s] : before.stores) {
     const auto store = side.attach(s.page, false);
     if (!store) return failed("attaching");
+    side.make_known(**store);
     for (const std::uint64_t bytes : {40UL, 900UL, 2500UL}) {
       std::uint64_t at = 0;
       const status put = transact([&](engines::open_transaction& t) -> status {

@@ -19,7 +19,7 @@ class machine_stack final : public engines::plain_stack {
                                                                           const engines::structure_settings&) noexcept {
     return fail(errc::engine, "none here");
   }
-  static result<std::unique_ptr<engines::region_side>> open_regions(std::byte*, structure_pages&,
+  static result<std::unique_ptr<engines::region_side>> open_regions(std::byte*, region_pages&,
                                                                     engines::region_wishes) noexcept {
     return fail(errc::engine, "none here");
   }
@@ -37,7 +37,7 @@ class image_stack final : public engines::plain_stack {
                                                                           const engines::structure_settings&) noexcept {
     return fail(errc::engine, "none here");
   }
-  static result<std::unique_ptr<engines::region_side>> open_regions(std::byte*, structure_pages&,
+  static result<std::unique_ptr<engines::region_side>> open_regions(std::byte*, region_pages&,
                                                                     engines::region_wishes) noexcept {
     return fail(errc::engine, "none here");
   }

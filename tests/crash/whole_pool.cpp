@@ -24,7 +24,7 @@ class with_regions final : public engines::any_stack<any_of<engines::medium_of<I
   status close() noexcept override { return inner_->close(); }
   void statistics(nvm_statistics& out) noexcept override { inner_->statistics(out); }
   [[nodiscard]] std::uint32_t persist() const noexcept override { return inner_->persist(); }
-  [[nodiscard]] result<std::unique_ptr<engines::region_side>> open_regions(std::byte* base, structure_pages& pages,
+  [[nodiscard]] result<std::unique_ptr<engines::region_side>> open_regions(std::byte* base, region_pages& pages,
                                                                            engines::region_wishes) noexcept override {
     if (make_regions<any_type> != nullptr) return make_regions<any_type>(this->top(), base, pages, {});
     return fail(errc::engine, "a pool that is opened like this has no regions");

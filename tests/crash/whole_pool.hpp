@@ -17,7 +17,7 @@ namespace nvm::tests {
 
 // How pools on such a medium get their regions; null: they have none, and a test that needs none links none.
 template <media Any>
-using region_maker = result<std::unique_ptr<engines::region_side>> (*)(Any&, std::byte*, structure_pages&,
+using region_maker = result<std::unique_ptr<engines::region_side>> (*)(Any&, std::byte*, region_pages&,
                                                                        engines::region_wishes) noexcept;
 template <media Any>
 inline region_maker<Any> make_regions = nullptr;

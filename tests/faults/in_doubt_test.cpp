@@ -4,8 +4,10 @@
 
 #include <cerrno>
 #include <cstdint>
+#include <functional>
 #include <string>
 #include <thread>
+#include <vector>
 
 #include "../fault_injection.hpp"
 #include "../scratch_folder.hpp"
@@ -180,6 +182,59 @@ TEST_P(in_doubt, is_what_a_call_says_whose_sync_fails) {
   injected.relieve();
   EXPECT_EQ(nvm_kv_close(g.tree) | nvm_kv_close(g.items), 0);
   EXPECT_EQ(nvm_pool_close(g.pool), -1);
+}
+
+// What was dropped is gone from volatile memory, whether the drop is durable or not: its handles lead nowhere.
+TEST(in_doubt_drops, leave_handles_that_are_refused) {
+  scratch_folder folder{"in-doubt", true};
+  given g;
+  g.pool = new_pool(folder.path("pool"));
+  ASSERT_NE(g.pool, nullptr) << nvm_errormsg();
+  ASSERT_TRUE(fill(g)) << nvm_errormsg();
+  struct dropped {
+    const char* name;
+    std::function<int()> drop;
+    std::vector<std::function<int()>> calls;
+  };
+  std::uint64_t n = 0;
+  char byte = 0;
+  const auto both_sets = [&](auto&& call) {
+    return [&g, call] { return call(g.set) == -1 && call(g.unwaited_set) == -1 ? -1 : 0; };
+  };
+  const auto both_tables = [&](auto&& call) {
+    return [&g, call] { return call(g.table) == -1 && call(g.unwaited_table) == -1 ? -1 : 0; };
+  };
+  const dropped all[] = {
+      {"set",
+       [&] { return nvm_regions_drop(g.pool, "set"); },
+       {both_sets([&](nvm_regions* s) { return nvm_regions_count(s, &n); }),
+        both_sets([&](nvm_regions* s) { return nvm_region_read(s, 1, 0, &byte, 1) < 0 ? -1 : 0; }),
+        both_sets([&](nvm_regions* s) { return nvm_region_write(s, 1, 0, "b", 1); }),
+        both_sets([&](nvm_regions* s) { return nvm_regions_wait(s); })}},
+      {"table",
+       [&] { return nvm_lf_drop(g.pool, "table"); },
+       {both_tables([&](nvm_lf* l) { return nvm_lf_get_count(l, &n); }),
+        both_tables([&](nvm_lf* l) { return nvm_lf_get(l, key, 3, &byte, 1, nullptr) < 0 ? -1 : 0; }),
+        both_tables([&](nvm_lf* l) { return nvm_lf_put(l, key, 3, "b", 1, 0, 0); })}},
+  };
+  for (const dropped& d : all) {
+    injected.arm(fault::sync, EIO, 1, true);
+    EXPECT_EQ(d.drop(), -1) << d.name;
+    EXPECT_EQ(nvm_errno(), NVM_E_IN_DOUBT) << d.name << ": " << nvm_errormsg();
+    for (std::size_t i = 0; i < d.calls.size(); ++i) {
+      EXPECT_EQ(d.calls[i](), -1) << d.name << ", call " << i;
+      EXPECT_EQ(nvm_errno(), NVM_E_IO) << d.name << ", call " << i << ": " << nvm_errormsg();
+    }
+    injected.relieve();
+    EXPECT_EQ(nvm_kv_close(g.tree) | nvm_kv_close(g.items), 0);
+    EXPECT_EQ(nvm_pool_close(g.pool), -1);
+    g = {};
+    g.pool = new_pool(folder.path(d.name));
+    ASSERT_NE(g.pool, nullptr) << nvm_errormsg();
+    ASSERT_TRUE(fill(g)) << nvm_errormsg();
+  }
+  EXPECT_EQ(nvm_kv_close(g.tree) | nvm_kv_close(g.items), 0);
+  EXPECT_EQ(nvm_pool_close(g.pool), 0) << nvm_errormsg();
 }
 
 // Garbage goes in transactions of 256 objects; the medium fails after the first of them.

@@ -1,11 +1,13 @@
 #include "structure_files.hpp"
 
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
 #include <string>
+#include <tuple>
 
 #include "../object/sample_types.hpp"
 #include "nvm/kv.h"
@@ -223,6 +225,62 @@ nvm_lf* open_structure(NVM_POOL* pool, const structure_kind& k, std::uint32_t mo
   std::abort();
 }
 
+// Objects with fields that are zero after each open, of a program of its own: only pools know of these types.
+bool make_resets(NVM_POOL* pool) {
+  if (nvm_tx_begin(pool) != 0) return false;
+  for (const auto& [name, bytes, alignment] :
+       {std::tuple{"counted", 16U, 16U}, std::tuple{"counted", 64U, 16U}, std::tuple{"counted", 21U, 16U},
+        std::tuple{"counted", 4096U, 64U}, std::tuple{"locked", 50U, 16U}, std::tuple{"locked", 32U, 64U}}) {
+    void* const made = nvm_alloc_aligned(pool, layout::type_id_of(name), bytes, alignment);
+    if (made == nullptr) return false;
+    std::memset(made, 0x5A, bytes);
+  }
+  return nvm_tx_commit(pool) == 0;
+}
+bool create_by_another(const std::string& path, const nvm_pool_options& o) {
+  const pid_t child = ::fork();
+  if (child == 0) {
+    const auto resets = tests::map_of_resets();
+    if (nvm_register_types(resets.data(), resets.size() * 8) != 0) ::_exit(1);
+    NVM_POOL* pool = nvm_pool_create_with(path.c_str(), &o);
+    ::_exit(pool != nullptr && make_resets(pool) && nvm_pool_close(pool) == 0 ? 0 : 1);
+  }
+  int state = 0;
+  return child > 0 && ::waitpid(child, &state, 0) == child && WIFEXITED(state) && WEXITSTATUS(state) == 0;
+}
+// Whether the pool says of the type what its program did.
+bool says_counted(NVM_POOL* pool) {
+  const auto look = [](const nvm_type_info* t, void*) {
+    if (t->id != layout::type_id_of("counted")) return 0;
+    if (t->field_count != 2) return 2;
+    const nvm_field_info& f = t->fields[1];
+    const bool same = t->canonical_id == t->id && t->size == 16 && f.kind == NVM_FIELD_RESET && f.offset == 8 &&
+                      f.bytes == 8 && f.count == 1;
+    return same ? 1 : 2;
+  };
+  return nvm_pool_each_type(pool, look, nullptr) == 1;
+}
+// No object has bytes in such a field; then they have some again.
+bool are_reset(NVM_POOL* pool) {
+  if (!says_counted(pool)) return true;
+  struct found {
+    std::uint64_t bits = 0;
+  } all;
+  const auto look = [](void* object, std::uint32_t type, std::size_t bytes, void* to) {
+    if (type != layout::type_id_of("counted")) return 0;
+    const std::size_t elements = bytes % 16 == 0 ? bytes / 16 : 1;
+    for (std::size_t i = 0; i < elements && i * 16 + 16 <= bytes; ++i) {
+      std::uint64_t calls = 0;
+      std::byte* const at = static_cast<std::byte*>(object) + i * 16 + 8;
+      std::memcpy(&calls, at, sizeof calls);
+      static_cast<found*>(to)->bits |= calls;
+      std::memset(at, 0x5A, sizeof calls);
+    }
+    return 0;
+  };
+  return nvm_pool_each(pool, look, &all) != 0 || all.bits == 0;
+}
+
 void make(std::uint32_t medium, bool volatile_links, std::vector<bytes>& all) {
   static const bool known = [] {
     const auto layouts = tests::sample_map();
@@ -237,8 +295,10 @@ void make(std::uint32_t medium, bool volatile_links, std::vector<bytes>& all) {
   o.medium = medium;
   o.lanes = 2;
   o.log_bytes = medium == NVM_MEDIUM_SSD ? 1 << 16 : 0;
-  NVM_POOL* pool = nvm_pool_create_with(scratch_path().c_str(), &o);
-  if (pool == nullptr) impossible_with_structures("create");
+  if (!create_by_another(scratch_path(), o)) impossible_with_structures("create");
+  NVM_POOL* pool = nvm_pool_open(scratch_path().c_str());
+  if (pool == nullptr) impossible_with_structures("open");
+  if (!says_counted(pool) || !are_reset(pool)) impossible_with_structures("fields that are not zero");
   for (unsigned round = 0; round < 3; ++round) {
     for (const structure_kind& k : structure_kinds) {
       if (has_volatile_links(k) != volatile_links) continue;
@@ -309,6 +369,7 @@ bool use_structures(const bytes& file) {
     ::unlink(scratch_path().c_str());
     return false;
   }
+  if (!are_reset(pool)) broken("a field is not zero after an open");
   first_refusal.clear();
   if (!work_with_all(pool, file.size()) && sound) {
     std::fprintf(stderr, "%s\n", first_refusal.c_str());

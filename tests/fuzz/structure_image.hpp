@@ -43,7 +43,7 @@ class structure_image {
     const std::uint64_t fields = n % 8 == 0 ? 64 : sizeof(lockfree::layout::entry);
     return n % 8 == 0 ? directory_ + n / 8 % fields : entry_at(n / 8 / fields % entries_) + n / 8 % fields;
   }
-  [[nodiscard]] std::uint64_t type_place(std::uint64_t n) const { return types_ + n % 1024; }
+  [[nodiscard]] std::uint64_t type_place(std::uint64_t n) const { return types_ + n % 2048; }
   [[nodiscard]] std::uint64_t used_place(std::uint64_t n) const {
     return lines_[n / line_bytes % lines_.size()] + n % line_bytes;
   }

@@ -12,7 +12,7 @@ import tempfile
 OTHERS = {
     r"nvm_(errormsg|error_name|kv_name|kv_index_name|store_name)": "a text",
     r"nvm_\w*(pool|pool_of|pool_(create|open|after_fork)\w*)": "a handle",
-    r"nvm_(kv|kv_cursor|regions|lf)_open|nvm_kv_open_in|nvm_kv_store_of|nvm_region_group_begin|nvm_stm_(current|begin)": "a handle",
+    r"nvm_(kv|kv_cursor|regions|lf)_open|nvm_(kv|lf)_open_in|nvm_(kv|lf)_store_of|nvm_region_group_begin|nvm_stm_(current|begin)": "a handle",
     r"nvm_store_(attach|find|of)": "a handle",
     r"nvm_stm_malloc": "volatile memory",
     r"nvm_malloc\w*": "durable or not, as the scope says",

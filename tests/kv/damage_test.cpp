@@ -397,6 +397,33 @@ TEST_P(damaged_records, of_a_store_whose_header_is_damaged_are_salvaged) {
   EXPECT_EQ(salvage(place).entries[NVM_KV_UNPROVED], all_of_them());
 }
 
+// The names change in one transaction; what cannot be freed afterwards is no failure of the call.
+TEST_P(damaged_records, of_a_store_whose_header_is_damaged_give_way_to_another_store) {
+  fill(place, GetParam().index);
+  change_header(place, [](layout::kv_header& h) { h.index = h.index % 5 + 1; });
+  const std::string key = key_at(1);
+  pool p = place.open();
+  for (const char* name : {"next", "last"}) {
+    kv made = open_store(p, name, GetParam().index);
+    ASSERT_TRUE(made.put(key, name)) << nvm_errormsg();
+  }
+  EXPECT_EQ(nvm_kv_rename(p.handle(), "next", "store"), 0) << nvm_errormsg();
+  EXPECT_EQ(got(open_store(p, "store", GetParam().index), key), "next");
+  EXPECT_EQ(nvm_kv_rename(p.handle(), "last", "store"), 0) << nvm_errormsg();
+  ASSERT_TRUE(p.close());
+  p = place.open();
+  EXPECT_EQ(got(open_store(p, "store", GetParam().index), key), "last");
+  EXPECT_EQ(nvm_kv_drop(p.handle(), "store"), 0) << nvm_errormsg();
+}
+TEST_P(damaged_records, of_a_store_whose_header_is_damaged_can_be_dropped) {
+  fill(place, GetParam().index);
+  change_header(place, [](layout::kv_header& h) { h.index = h.index % 5 + 1; });
+  pool p = place.open();
+  EXPECT_EQ(nvm_kv_drop(p.handle(), "store"), 0) << nvm_errormsg();
+  EXPECT_EQ(nvm_kv_drop(p.handle(), "store"), -1);
+  EXPECT_EQ(nvm_errno(), NVM_E_NOT_FOUND);
+}
+
 TEST(damaged_logs, lose_what_is_damaged_and_no_more_by_salvage) {
   for (const auto index : indexes) {
     const pool_place place{grounds[2]};

@@ -431,6 +431,36 @@ TEST_P(stores, take_the_place_of_others_by_name) {
   EXPECT_EQ(*open("c").get(key(1)), "a");
 }
 
+// A generation a minute: filled beside the store, then put in its place.
+TEST_P(stores, that_went_long_ago_are_refused_and_so_are_cursors_over_them) {
+  nvm_kv* old = nullptr;
+  nvm_kv_cursor* over = nullptr;
+  {
+    kv first = open("main");
+    ASSERT_TRUE(first.put(key(1), "a"));
+    old = first.handle();
+    over = nvm_kv_cursor_open(old, nullptr);
+    ASSERT_NE(over, nullptr) << nvm_errormsg();
+  }
+  for (int i = 0; i < 80; ++i) {
+    ASSERT_TRUE(open("next").put(key(1), "b"));
+    ASSERT_EQ(nvm_kv_rename(p.handle(), "next", "main"), 0) << nvm_errormsg();
+  }
+  const std::string k = key(1);
+  std::size_t bytes = 0;
+  EXPECT_EQ(nvm_kv_get(old, k.data(), k.size(), nullptr, 0, &bytes), -1);
+  EXPECT_EQ(nvm_errno(), NVM_E_INVALID);
+  EXPECT_STREQ(nvm_kv_name(old), "main");
+  EXPECT_EQ(nvm_kv_pool(old), p.handle());
+  EXPECT_EQ(nvm_kv_close(old), -1);
+  EXPECT_EQ(nvm_errno(), NVM_E_INVALID);
+  nvm_kv_entry e;
+  EXPECT_EQ(nvm_kv_cursor_next(over, &e), -1);
+  EXPECT_EQ(nvm_errno(), NVM_E_INVALID);
+  nvm_kv_cursor_close(over);
+  EXPECT_EQ(*open("main").get(key(1)), "b");
+}
+
 TEST_P(stores, can_be_read_where_the_pool_is_open_read_only) {
   {
     kv s = open();

@@ -28,22 +28,16 @@ class meddled_pages final : public structure_pages {
     return inner_.take_run(arena, wish);
   }
   void give(std::span<const std::uint64_t> offsets) noexcept override { inner_.give(offsets); }
-  status extend(std::uint64_t offset, std::uint64_t count) noexcept override { return inner_.extend(offset, count); }
-  void shorten(std::uint64_t offset, std::uint64_t count) noexcept override { inner_.shorten(offset, count); }
-  void release(std::uint64_t offset, std::uint64_t count) noexcept override { inner_.release(offset, count); }
-  bool take_free(std::uint64_t offset, std::uint64_t count) noexcept override {
-    return inner_.take_free(offset, count);
-  }
   bool is_free(std::uint64_t page) const noexcept override { return inner_.is_free(page); }
-  std::uint64_t freed_by() const noexcept override { return inner_.freed_by(); }
-  std::uint64_t free_pages() const noexcept override { return inner_.free_pages(); }
   result<owned_pages> owned_at(std::uint64_t offset) const noexcept override { return inner_.owned_at(offset); }
   void each_owned(std::uint64_t first, std::uint64_t end, void* context,
                   bool (*visit)(void*, const owned_pages&)) const noexcept override {
     inner_.each_owned(first, end, context, visit);
   }
   pages_of_stores& of_stores() noexcept override { return inner_.of_stores(); }
-  bool in_store(std::uint64_t offset) const noexcept override { return inner_.in_store(offset); }
+  bool is_foreign(std::uint64_t offset) const noexcept override { return inner_.is_foreign(offset); }
+  directory_words lockfree_directory() const noexcept override { return inner_.lockfree_directory(); }
+  void write_back_entries() noexcept override { inner_.write_back_entries(); }
   const geometry& sizes() const noexcept override { return inner_.sizes(); }
   std::uint64_t size_pages() const noexcept override { return inner_.size_pages(); }
 

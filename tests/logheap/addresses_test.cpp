@@ -182,6 +182,57 @@ TEST(log_heap_addresses, are_of_one_object_at_a_time) {
   EXPECT_GT(refused, 10U);
 }
 
+// Asks so many times for an object for which there are no addresses, while transactions go on.
+void ask_in_vain(ground<>& g, unsigned times, std::uint64_t size, home_t other) {
+  for (unsigned i = 0; i < times; ++i) {
+    transaction_type t{*g, g.thread()};
+    ASSERT_EQ(t.allocate(size).error(), errc::no_space);
+    t.abort();
+    g.paint(other, 8, static_cast<int>(i));
+  }
+}
+
+TEST(log_heap_addresses, that_no_cleaning_can_bring_are_asked_for_without_any) {
+  ground<> g{700, settings_of(1 << 16)};
+  const filled_with f = fill_with(g, 4096);
+  ASSERT_TRUE(f.by_addresses);
+  const auto work = [&] { return g->statistics().passes + g->statistics().seals; };
+  const std::uint64_t before = work();
+  ASSERT_NO_FATAL_FAILURE(ask_in_vain(g, 200, 4096, f.homes[1]));
+  EXPECT_EQ(work(), before);
+  // An object of twice the size finds nothing in the place of one, and not in the places of two that are apart.
+  g.free(f.homes[2]);
+  ASSERT_NO_FATAL_FAILURE(ask_in_vain(g, 200, 8192, f.homes[1]));
+  EXPECT_EQ(work(), before);
+  g.free(f.homes[4]);
+  ASSERT_NO_FATAL_FAILURE(ask_in_vain(g, 200, 8192, f.homes[1]));
+  EXPECT_LE(g->statistics().seals, 2U);
+  EXPECT_EQ(g->statistics().home_free_bytes, 8192U);
+  g.free(f.homes[3]);
+  g.put(3 * 4096, 1);
+  EXPECT_EQ(g->check(), "");
+}
+
+// An entry about an object that is gone, in a chunk that is full of what lives, holds addresses back: logs are sealed
+// when these begin to wait, and not with each allocation that fails.
+TEST(log_heap_addresses, that_a_full_chunk_holds_back_are_sealed_for_once) {
+  ground<> g{700, settings_of(1 << 16)};
+  const home_t other = g.put(100, 1);
+  home_t gone = 0;
+  {
+    transaction_type t{*g, g.thread()};
+    gone = *t.allocate(4096);
+    ASSERT_TRUE(t.commit()) << last_message();
+  }
+  (void)fill_with(g, 500);
+  ASSERT_TRUE(fill_with(g, 4096).homes.empty());
+  g.free(gone);
+  ASSERT_NO_FATAL_FAILURE(ask_in_vain(g, 300, 4096, other));
+  EXPECT_GE(g->statistics().seals, 1U);
+  EXPECT_LE(g->statistics().seals, 4U);
+  EXPECT_EQ(g->check(), "");
+}
+
 // Volatile memory: what is known of large objects goes with them, those that no transaction has committed included.
 TEST(log_heap_addresses, are_forgotten_with_their_objects) {
   ground<> g{700, settings_of()};

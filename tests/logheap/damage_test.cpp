@@ -1,4 +1,6 @@
 // Foreign bytes in a heap: a clear error or a report of losses, all other data there, never a crash.
+#include <set>
+
 #include "ground.hpp"
 
 namespace nvm::logheap {
@@ -321,6 +323,39 @@ TEST(log_heap_damage, of_a_block_that_a_cleaner_meets_keeps_its_chunk) {
   EXPECT_EQ(g.look(a, 700), std::vector<std::byte>(700, std::byte{11}));
   EXPECT_EQ(blocks_of(g, 3).size(), 0U);
   EXPECT_EQ(g->chunks().of(places[0].offset()).state.load(), chunk_state::damaged);
+}
+// A pass fills chunks and goes on in others; the originals are gone with it, whatever the next pass does.
+TEST(log_heap_damage, of_a_copy_whose_original_is_gone_is_refused_in_any_chunk_that_a_pass_has_filled) {
+  ground<> g;
+  std::vector<home_t> all;
+  for (int i = 0; i < 60; ++i) all.push_back(g.put(300, 1 + i));
+  for (std::size_t i = 0; i < all.size(); i += 3) g.free(all[i]);
+  for (int i = 0; i < 12; ++i) g.paint(all[1], 300, 2);  // other chunks come after those that are cleaned
+  ASSERT_GT(g->clean(8, true), 2U);
+  const std::map<home_t, std::uint64_t> objects = g.objects();
+  std::vector<block_place> copies;
+  std::set<std::uint64_t> chunks;
+  for (std::uint64_t version = 1; version <= g->statistics().version; ++version) {
+    for (const block_place& p : blocks_of(g, version)) {
+      if (!g->chunks().of(p.offset()).by_cleaner) continue;
+      copies.push_back(p);
+      chunks.insert(p.chunk);
+    }
+  }
+  ASSERT_GT(chunks.size(), 2U);
+  g.forget();
+  const std::vector<std::byte> image(g.base(), g.base() + g.bytes());
+  g.settings().refuse_damage = true;
+  for (const block_place& p : copies) {
+    std::memcpy(g.base(), image.data(), image.size());
+    g.base()[p.offset() + sizeof(layout::block_header)] ^= std::byte{1};
+    EXPECT_EQ(g.crash_and_open().error(), errc::corrupt) << "block at " << p.at << " of the chunk at " << p.chunk;
+    g.forget();
+  }
+  std::memcpy(g.base(), image.data(), image.size());
+  ASSERT_TRUE(g.crash_and_open()) << last_message();
+  EXPECT_EQ(g.objects(), objects);
+  EXPECT_EQ(g->check(), "");
 }
 TEST(log_heap_damage, of_the_last_block_is_a_torn_block) {
   history h;

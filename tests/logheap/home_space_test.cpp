@@ -2,6 +2,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <array>
 #include <vector>
 
 #include "logheap/home_space.hpp"
@@ -65,6 +66,37 @@ TEST(home_space, holds_as_much_of_each_size_after_any_other) {
       }
     }
   } while (std::next_permutation(sizes.begin(), sizes.end()) && !HasFailure());
+}
+
+// While a cleaner has dropped the last entry of a slot, and has not looked yet, others take and give back all slots of
+// the superblock, and drop its last entry.
+TEST(home_space, counts_off_once_what_has_waited_and_left) {
+  constexpr std::uint64_t size = 400;
+  epochs threads;
+  home_space homes{threads, first, 1 << 20, superblock_bytes, 1};
+  ASSERT_TRUE(homes.exists());
+  const unsigned me = threads.join();
+  threads.enter(me);
+  const std::array<home_space::slot, 2> freed{*homes.take(0, size), *homes.take(0, size)};
+  ASSERT_EQ(freed[0].in, freed[1].in);
+  const superblock* const left = freed[0].in;
+  for (const home_space::slot& s : freed) {
+    (void)home_space::set(s, slot_word::state::freed, first, 1);
+    homes.give(s);
+  }
+  EXPECT_TRUE(homes.may_come(size));
+  homes.drop(freed[0].home, 1, [&](log_t) {
+    std::vector<home_space::slot> all;
+    do all.push_back(*homes.take(0, size));
+    while (all.back().in == left);
+    ASSERT_EQ(all.size(), left->slots + 1);
+    for (const home_space::slot& s : all) homes.give(s);
+    homes.drop(freed[1].home, 1, [](log_t) {});
+    ASSERT_EQ(left->where, superblock::place::gone);
+  });
+  EXPECT_FALSE(homes.may_come(size)) << "nothing waits";
+  threads.leave(me);
+  threads.leave_for_good(me);
 }
 
 }  // namespace

@@ -3,6 +3,7 @@
 #include <thread>
 
 #include "ground.hpp"
+#include "media/synced_media.hpp"
 
 namespace nvm::logheap {
 namespace {
@@ -188,6 +189,57 @@ TYPED_TEST(log_heap_threads, have_addresses_for_any_size_while_others_look_at_wh
   ASSERT_TRUE(g.crash_and_open()) << last_message();
   EXPECT_TRUE(g.report().damaged.empty());
   EXPECT_EQ(g.objects().size(), 1U);
+  EXPECT_EQ(g->check(), "");
+}
+
+// A file whose syncs of one label wait until the test lets them go.
+class gate final : public block_device {
+ public:
+  status write(std::uint64_t, const void*, std::size_t, site) noexcept override { return fail(errc::io, "no writes"); }
+  status read(std::uint64_t, void*, std::size_t) noexcept override { return fail(errc::io, "no reads"); }
+  result<std::uint64_t> size() noexcept override { return std::uint64_t{0}; }
+  status sync(edge e) noexcept override {
+    const char* const at = stops_at.load(std::memory_order_relaxed);
+    if (at == nullptr || std::strcmp(e.name, at) != 0) return {};
+    reached.store(true, std::memory_order_relaxed);
+    while (!opened.load(std::memory_order_relaxed)) std::this_thread::yield();
+    return {};
+  }
+  // relaxed, all: they order nothing, so that a sanitizer sees what the heap itself does not order.
+  std::atomic<const char*> stops_at{nullptr};
+  std::atomic<bool> reached{false};
+  std::atomic<bool> opened{false};
+};
+
+// A thread that needs room has looked at all threads, and is in the middle of its pass.
+TEST(log_heap_cleaners, end_beside_a_thread_that_looks_at_them) {
+  heap_settings s = small_settings();
+  s.cleaners = 3;
+  s.clean_from = 101;
+  gate file;
+  ground<testing::plain, synced_media> g{96, s, file};
+  const home_t kept = g.put(300, 1);
+  for (int i = 0; i < 40; ++i) g.paint(kept, 300, i);
+  ASSERT_TRUE(g->start_cleaners()) << last_message();
+  file.stops_at.store("logheap/E2", std::memory_order_relaxed);
+  std::size_t cleaned = 0;
+  std::thread in_need{[&] { cleaned = g->clean(8, true); }};
+  while (!file.reached.load(std::memory_order_relaxed)) std::this_thread::yield();
+  g->stop_cleaners();
+  file.opened.store(true, std::memory_order_relaxed);
+  in_need.join();
+  EXPECT_GT(cleaned, 0U);
+  EXPECT_EQ(g.look(kept, 300), std::vector<std::byte>(300, std::byte{39}));
+  EXPECT_EQ(g->check(), "");
+  // Their numbers are free, and their logs are empty.
+  for (unsigned i = 0; i < s.cleaners + 1; ++i) {
+    auto* const t = *g->join();
+    ground<testing::plain, synced_media>::transaction_type tx{*g, *t};
+    tx.store(kept, "abc", 3);
+    EXPECT_TRUE(tx.commit()) << last_message();
+  }
+  ASSERT_TRUE(g.crash_and_open()) << last_message();
+  EXPECT_TRUE(g.report().damaged.empty());
   EXPECT_EQ(g->check(), "");
 }
 

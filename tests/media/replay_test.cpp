@@ -9,6 +9,7 @@
 #include <string>
 #include <utility>
 
+#include "forged_ring.hpp"
 #include "history.hpp"
 #include "image_rig.hpp"
 
@@ -502,42 +503,6 @@ TEST(replay, of_an_empty_run_asks_the_device_for_nothing) {
 
 // ---- hostile files ----------------------------------------------------------------------------------
 
-// A file whose ring begins with one record that claims what a test wants, with a good checksum.
-struct forged {
-  forged() : content(file_bytes) {
-    memory_device device{file_bytes};
-    const auto state = format_ring(device, ring);
-    EXPECT_TRUE(state);
-    content = device.content();
-    header(0, [this](layout::ring_header& h) { h.checkpoint_lsn = ring.place.ring_bytes(); });  // not closed
-  }
-  void record(std::vector<layout::ring_entry> entries, std::uint64_t bytes, std::uint32_t count) {
-    std::byte* at = &content[ring.place.ring_offset()];
-    std::size_t used = sizeof(layout::ring_record);
-    for (const auto& entry : entries) {
-      std::memcpy(at + used, &entry, sizeof entry);
-      used += sizeof entry + round_up(std::min<std::uint64_t>(entry.bytes, 64), 8);
-    }
-    seal_record(at, 0, 0, bytes, count, ring.uuid);
-  }
-  void header(unsigned copy, auto change) {
-    layout::ring_header h;
-    std::byte* at = &content[ring.place.header_offset(copy)];
-    std::memcpy(&h, at, sizeof h);
-    change(h);
-    h.checksum = checksum(&h, offsetof(layout::ring_header, checksum), layout::ring_magic);
-    std::memcpy(at, &h, sizeof h);
-  }
-  [[nodiscard]] errc outcome() {
-    memory_device device{content};
-    const auto state = replay(device, ring);
-    EXPECT_EQ(device.content() == content, !state || state->bytes == 0) << "refused, but written to";
-    return state.error();
-  }
-  ring_identity ring = small_ring();
-  std::vector<std::byte> content;
-};
-
 TEST(replay, a_record_that_targets_what_it_may_not_is_refused_before_anything_is_written) {
   const std::uint64_t huge = ~std::uint64_t{0};
   const auto log = small_ring().place;
@@ -653,20 +618,6 @@ TEST(replay, a_log_area_outside_the_file_is_refused) {
     ring.place = place;
     EXPECT_EQ(replay(device, ring).error(), errc::corrupt) << place.log_offset << " " << place.log_bytes;
   }
-}
-
-TEST(replay, a_forged_ring_full_of_overlapping_records_is_refused_in_bounded_time) {
-  forged f;
-  const auto& place = f.ring.place;
-  for (std::uint64_t at = 0; at < place.ring_bytes(); at += layout::ring_unit) {
-    const layout::ring_record r{.checksum = 1,
-                                .lsn = 8 * place.ring_bytes() + at,
-                                .durable_lsn = 8 * place.ring_bytes(),
-                                .units = static_cast<std::uint32_t>((place.ring_bytes() - at) / layout::ring_unit),
-                                .count = 1};
-    std::memcpy(&f.content[place.ring_offset() + at], &r, sizeof r);
-  }
-  EXPECT_EQ(f.outcome(), errc::corrupt);
 }
 
 }  // namespace

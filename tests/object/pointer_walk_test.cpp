@@ -109,7 +109,7 @@ TEST(pointer_walk_of_unions, maps_that_lie_are_refused_or_can_be_walked) {
           f.place.count = below(4);
           break;
         case 3:
-          f.place.kind = layout::field_kind{static_cast<std::uint32_t>(below(15))};
+          f.place.kind = layout::field_kind{static_cast<std::uint32_t>(below(16))};
           break;
         case 4:
           f.place.inner = static_cast<std::uint32_t>(below(8));

@@ -92,6 +92,31 @@ inline type_map_writer::words map_of_unions() {
   return w.finish();
 }
 
+// struct counted { long id; long calls NVM_RESET; };
+inline type_description counted_type() {
+  using enum layout::field_kind;
+  return {"counted", 16, 8, {field("id", 0, signed_integer, 8), field("calls", 8, reset, 8)}};
+}
+// struct locked { NVM_PTR(struct node) to; char lock[4] NVM_RESET; struct { int key; int hits NVM_RESET; } all[2];
+//   short more[] NVM_RESET; };
+inline type_description locked_type() {
+  using enum layout::field_kind;
+  type_description t{"locked",
+                     32,
+                     8,
+                     {field("to", 0, pointer, 8, 1, layout::type_id_of("node")), field("lock", 8, reset, 1, 4),
+                      field("all", 12, structure, 8, 2), field("all.key", 0, signed_integer, 4),
+                      field("all.hits", 4, reset, 4), field("more", 28, reset, 2, 0)}};
+  t.fields[2].place.inner = 2;
+  return t;
+}
+inline type_map_writer::words map_of_resets() {
+  type_map_writer w;
+  w.add(counted_type());
+  w.add(locked_type());
+  return w.finish();
+}
+
 inline const std::byte* bytes_of(const type_map_writer::words& w) {
   return reinterpret_cast<const std::byte*>(w.data());
 }

@@ -154,7 +154,7 @@ TEST(type_map, forgery_with_a_good_checksum_is_refused) {
   });
   refused("alias with a layout", [](forged& f) { f.of("struct node").size = 8; });
   refused("kind 0", [](forged& f) { f.field("node", 0).kind = static_cast<layout::field_kind>(0); });
-  refused("kind 14", [](forged& f) { f.field("node", 0).kind = static_cast<layout::field_kind>(14); });
+  refused("kind 15", [](forged& f) { f.field("node", 0).kind = static_cast<layout::field_kind>(15); });
   refused("offset behind the type", [](forged& f) { f.field("node", 1).offset = 41; });
   refused("fields over each other", [](forged& f) { f.field("node", 1).offset = 7; });
   refused("short pointer", [](forged& f) { f.field("node", 0).element_bytes = 4; });
@@ -240,6 +240,34 @@ TEST(type_map, visited_structures_name_their_type_and_may_say_no_more) {
   EXPECT_TRUE(takes(7, 0)) << last_message();
   EXPECT_FALSE(takes(0, 1));
   EXPECT_FALSE(takes(7, 2));
+}
+
+// NVM_RESET.
+TEST(type_map, reset_fields_have_any_size_no_target_and_no_union_around_them) {
+  using enum layout::field_kind;
+  const auto takes = [](const std::vector<type_description::field>& fields, std::uint32_t inner) {
+    type_description t{"t", 64, 8, fields};
+    t.fields[0].place.inner = inner;
+    if (t.fields[0].place.kind == tagged_union) t.fields[0].tag = "u1@0";
+    type_map_writer w;
+    w.add(t);
+    return read(w.finish()).operator bool();
+  };
+  EXPECT_TRUE(takes({field("r", 3, reset, 7, 3)}, 0)) << last_message();
+  EXPECT_TRUE(takes({field("r", 8, reset, 5, 0)}, 0)) << last_message() << ", as many as there is room for";
+  EXPECT_FALSE(takes({field("r", 0, reset, 8, 1, 1)}, 0)) << "a target";
+  EXPECT_FALSE(takes({field("r", 0, reset, 65)}, 0));
+  EXPECT_FALSE(takes({field("r", 0, reset, 8), field("r.x", 0, floating, 8)}, 1)) << "fields inside";
+  EXPECT_TRUE(takes({field("s", 0, structure, 8, 8), field("s.r", 4, reset, 4)}, 1)) << last_message();
+  EXPECT_FALSE(takes({field("u", 8, tagged_union, 8), field("u.r", 0, reset, 8)}, 1));
+  type_description deep{"t", 64, 8, {field("u", 8, tagged_union, 8), field("u.s", 0, structure, 8)}};
+  deep.fields.push_back(field("u.s.r", 0, reset, 8));
+  deep.fields[0].place.inner = 2;
+  deep.fields[1].place.inner = 1;
+  deep.fields[0].tag = "u1@0";
+  type_map_writer w;
+  w.add(deep);
+  EXPECT_FALSE(read(w.finish())) << "a union around it, at any depth";
 }
 
 TEST(type_map, structures_inside_each_other_have_a_limit) {

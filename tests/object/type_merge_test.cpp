@@ -174,5 +174,93 @@ TEST(type_merge, description_fits_its_room) {
   EXPECT_STREQ(text, "node: 40 bytes {...");
 }
 
+// struct session { int fd; struct { char c[8]; void *p; } in; node *to; double rest[]; }, with these fields.
+type_description session_type(const std::vector<type_description::field>& fields) { return {"session", 40, 8, fields}; }
+const type_description::field fd = field("fd", 0, signed_integer, 4), in_c = field("in.c", 8, character, 1, 8),
+                              in_p = field("in.p", 16, volatile_pointer, 8), to = field("to", 24, pointer, 8),
+                              rest = field("rest", 40, floating, 8, 0);
+
+bool is_harmless(const type_description& before, const type_description& now, object::when seen) {
+  const maps m{before, now};
+  const auto c = compare_types(m.stored, m.ours, seen);
+  EXPECT_TRUE(c.changes);
+  return c.differing.empty();
+}
+
+TEST(type_merge, fields_may_become_reset_where_a_pool_is_opened) {
+  using object::when;
+  const auto before = session_type({fd, in_c, in_p, to, rest});
+  const auto one = session_type({field("fd", 0, reset, 4), in_c, in_p, to, rest});
+  EXPECT_TRUE(is_harmless(before, one, when::at_open));
+  EXPECT_FALSE(is_harmless(before, one, when::later)) << "objects that somebody sees are not zeroed";
+  EXPECT_FALSE(is_harmless(one, before, when::at_open)) << "what is there means nothing";
+  const auto inside = session_type({fd, field("in", 8, reset, 16), to, rest});
+  EXPECT_TRUE(is_harmless(before, inside, when::at_open)) << "a structure with all its fields";
+  EXPECT_TRUE(is_harmless(one, session_type({field("other", 0, reset, 4), in_c, in_p, to, rest}), when::later));
+  EXPECT_FALSE(is_harmless(one, session_type({field("fd", 0, reset, 2), in_c, in_p, to, rest}), when::at_open));
+  EXPECT_TRUE(is_harmless(before, session_type({fd, in_c, in_p, to, field("rest", 40, reset, 8, 0)}), when::at_open));
+  EXPECT_TRUE(is_harmless(before, session_type({fd, field("new", 4, reset, 4), in_c, in_p, to, rest}), when::at_open))
+      << "where nothing was";
+}
+TEST(type_merge, what_only_shares_bytes_with_a_reset_field_or_may_be_counted_is_another_layout) {
+  using object::when;
+  const auto before = session_type({fd, in_c, in_p, to, rest});
+  EXPECT_FALSE(is_harmless(before, session_type({fd, field("in", 8, reset, 12), to, rest}), when::at_open));
+  EXPECT_FALSE(is_harmless(before, session_type({fd, field("in", 12, reset, 12), to, rest}), when::at_open));
+  EXPECT_FALSE(is_harmless(before, session_type({fd, in_c, in_p, field("to", 24, reset, 8), rest}), when::at_open));
+  EXPECT_FALSE(is_harmless(before, session_type({fd, in_c, in_p, field("to", 24, reset, 16)}), when::at_open))
+      << "the end of a flexible array is open";
+}
+TEST(type_merge, no_flexible_array_becomes_reset_that_was_none) {
+  using object::when;
+  const auto cell = [](std::vector<type_description::field> more) {
+    type_description t{"cell", 16, 8, {field("n", 0, floating, 8)}};
+    t.fields.insert(t.fields.end(), more.begin(), more.end());
+    return t;
+  };
+  const auto k = field("k", 8, floating, 8);
+  EXPECT_FALSE(is_harmless(cell({k}), cell({k, field("cache", 16, reset, 4, 0)}), when::at_open))
+      << "objects may be arrays of the type, or have text after it";
+  const auto in_padding = cell({field("cache", 12, reset, 1, 0)});
+  EXPECT_FALSE(is_harmless(cell({}), in_padding, when::at_open));
+  EXPECT_FALSE(is_harmless(cell({field("cache", 12, character, 1, 4)}), in_padding, when::at_open)) << "it had an end";
+  EXPECT_TRUE(is_harmless(cell({field("cache", 12, character, 1, 0)}), in_padding, when::at_open));
+}
+TEST(type_merge, what_becomes_reset_has_its_name_or_is_inside_of_what_has_it) {
+  using object::when;
+  const auto becomes = [](const type_description::field& before, const type_description::field& now) {
+    return is_harmless(session_type({before}), session_type({now}), when::at_open);
+  };
+  EXPECT_FALSE(becomes(field("balance", 0, floating, 8), field("hits", 0, reset, 8)));
+  EXPECT_TRUE(becomes(field("hits", 0, floating, 8), field("hits", 0, reset, 8)));
+  EXPECT_TRUE(becomes(field("hits.long", 0, floating, 8), field("hits", 0, reset, 8)));
+  EXPECT_FALSE(becomes(field("hits_long", 0, floating, 8), field("hits", 0, reset, 8)));
+  EXPECT_FALSE(becomes(field("hit", 0, floating, 8), field("hits", 0, reset, 8)));
+  EXPECT_FALSE(becomes(field("hits", 8, floating, 8), field("hits", 0, reset, 16))) << "it began elsewhere";
+  const auto two = session_type({field("hits", 0, floating, 8), field("balance", 8, floating, 8)});
+  EXPECT_FALSE(is_harmless(two, session_type({field("hits", 0, reset, 16)}), when::at_open)) << "the second has not";
+}
+TEST(type_merge, fields_of_array_elements_may_become_reset) {
+  const auto with = [](std::vector<type_description::field> inner) {
+    type_description t{"session", 40, 8, {field("all", 0, structure, 16, 2)}};
+    t.fields[0].place.inner = static_cast<std::uint32_t>(inner.size());
+    t.fields.insert(t.fields.end(), inner.begin(), inner.end());
+    t.fields.push_back(field("end", 32, floating, 8));
+    return t;
+  };
+  const auto before =
+      with({field("all.a", 0, signed_integer, 4), field("all.b", 4, signed_integer, 4), field("all.c", 8, pointer, 8)});
+  const auto first = with({field("all.a", 0, reset, 4), before.fields[2], before.fields[3]});
+  EXPECT_TRUE(is_harmless(before, first, object::when::at_open));
+  const auto both = with({field("all.ab", 0, reset, 8), field("all.c", 8, pointer, 8)});
+  EXPECT_FALSE(is_harmless(before, both, object::when::at_open)) << "other names";
+  EXPECT_FALSE(is_harmless(before, with({field("all.ab", 0, reset, 16)}), object::when::at_open)) << "a pointer";
+  const auto whole = [] {
+    return type_description{"session", 40, 8, {field("all", 0, reset, 16, 2), field("end", 32, floating, 8)}};
+  };
+  EXPECT_FALSE(is_harmless(before, whole(), object::when::at_open)) << "pointers inside";
+  EXPECT_TRUE(is_harmless(with({field("all.a", 0, floating, 8)}), whole(), object::when::at_open));
+}
+
 }  // namespace
 }  // namespace nvm::tests

@@ -107,5 +107,31 @@ TEST_P(partner_damage, is_found_and_costs_one_region_at_most) {
 INSTANTIATE_TEST_SUITE_P(bits, partner_damage, ::testing::ValuesIn(all_damage),
                          [](const auto& i) { return std::string{i.param.name}; });
 
+// As whoever knows the key could write it: a region that lies after its header, in a slot that is a header alone.
+TEST(region_headers, say_of_no_region_that_it_is_inside_of_a_slot_without_room) {
+  ground<direct_media> pool{pool_geometry(256, 256), settings(), isa::best_write_back()};
+  auto* set = &pool.make("subject");
+  auto* t = &pool.join();
+  ASSERT_TRUE(change_alone(pool.all(), *set, *t, victim, mode::adaptive, false,
+                           [&](auto& tx) { return tx.create(victim, 5000, 0); }));
+  const entry& e = *set->regions.find(victim);
+  ASSERT_EQ(e.in_class, 0U);
+  const std::uint64_t at = e.header;
+  const std::uint64_t key = pool.all().key();
+  pool.all().come_to_rest();
+  layout::facts f;
+  ASSERT_EQ(header_fault(pool.base(), at, 0, key, f), nullptr);
+  f.where = layout::state::inside;
+  f.written = 0;
+  const layout::header made = sealed(f, at, key);
+  std::memcpy(pool.base() + at, &made, sizeof made);
+  EXPECT_NE(header_fault(pool.base(), at, 0, key, f), nullptr);
+  std::vector<std::string> all;
+  const auto tell = [&](std::uint64_t, const char* what) { all.emplace_back(what); };
+  EXPECT_TRUE(care::check_regions(pool.base(), pool.sizes(), tell)) << last_message();
+  ASSERT_FALSE(all.empty());
+  EXPECT_NE(all.front().find("a slot without room"), std::string::npos) << all.front();
+}
+
 }  // namespace
 }  // namespace nvm::region::testing

@@ -150,6 +150,36 @@ TEST_F(region_growth, takes_no_page_under_a_lease) {
   ASSERT_TRUE(let_go(pool->all(), *l));
 }
 
+TEST_F(region_growth, of_a_full_pool_takes_what_was_leased_or_held_before) {
+  start(64, 64);
+  ASSERT_TRUE(create(1, 20'000));
+  (void)fill(9000);
+  (void)fill(4000);
+  const auto l = hold(pool->all(), *set, *t, 1);
+  ASSERT_TRUE(l) << last_message();
+  ASSERT_TRUE(truncate(1, 10'000));
+  EXPECT_EQ(create(2, 4096).error(), errc::no_space);
+  ASSERT_TRUE(let_go(pool->all(), *l));
+  EXPECT_TRUE(create(2, 4096)) << last_message();
+  (void)fill(4000);
+  // The thread that truncates knows of no shortage; another one holds the region then.
+  ASSERT_TRUE(change(100, true, [&](auto& tx) { return tx.drop(100); }));
+  model.erase(100);
+  collect();
+  ASSERT_TRUE(truncate(1, 100));
+  auto& other = pool->join();
+  {
+    const domain<media_type>::inside here{pool->all(), other};
+    transaction<media_type> holds{pool->all(), *set, other};
+    ASSERT_TRUE(holds.join(1));
+    (void)fill(9000);
+    (void)fill(4000);
+    holds.abort();
+  }
+  EXPECT_TRUE(create(3, 4096)) << last_message();
+  compare();
+}
+
 // Dropping a set loses none of the pages that its regions gave back before.
 TEST_F(region_growth, loses_no_page_with_its_set) {
   start(64, 64);

@@ -2,9 +2,13 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <barrier>
 #include <fstream>
 #include <iterator>
 #include <string>
+#include <thread>
+#include <utility>
+#include <vector>
 
 #include "conversation.hpp"
 
@@ -178,6 +182,67 @@ TEST(expiry, moves_with_touch_and_gat) {
   EXPECT_EQ(stat(say, "touch_misses"), 2U);
 }
 
+// A session that another client forestalls, by a change of the same wish that may not be durable yet.
+class forestalled final : public item_session {
+ public:
+  explicit forestalled(item_session& inner) noexcept : inner_{inner} {}
+  void enter() noexcept override { inner_.enter(); }
+  void leave() noexcept override { inner_.leave(); }
+  look find(std::string_view key, item& found) noexcept override { return inner_.find(key, found); }
+  update_result update(std::string_view key, decision& by) noexcept override { return inner_.update(key, by); }
+  bool change_state(const item& of, item_state& expected, item_state wanted, bool durable) noexcept override {
+    if (std::exchange(is_next, false)) {
+      item_state seen = expected;
+      EXPECT_TRUE(inner_.change_state(of, seen, wanted, false));
+    }
+    const bool changed = inner_.change_state(of, expected, wanted, durable);
+    made_durable = made_durable || (changed && durable);
+    return changed;
+  }
+  [[nodiscard]] position reached() const noexcept override { return inner_.reached(); }
+
+  bool is_next = false;
+  bool made_durable = false;
+
+ private:
+  item_session& inner_;
+};
+
+TEST(expiry, is_durable_before_it_is_acknowledged_whoever_has_set_it) {
+  conversation say{conversation::debugging(), 1'000'000'000};
+  forestalled session{say.session()};
+  environment& shared = say.shared();
+  executor other{shared, shared.stats.add_worker(), session};
+  const auto expect_durable = [&](std::string_view text, std::string_view begin) {
+    command c;
+    reply_buffer out;
+    session.made_durable = false;
+    session.enter();
+    other.look_at_clock();
+    ASSERT_EQ(parse(text, {}, c).what, parsed::answer::command);
+    other.execute(c, out);
+    out.settle();
+    const std::string answer{out.room(0) - out.pending(), out.pending()};
+    session.leave();
+    EXPECT_TRUE(answer.starts_with(begin)) << text << answer;
+    EXPECT_TRUE(session.made_durable) << text;
+  };
+  for (const bool forestalls : {true, false}) {
+    // The second time it finds the expiry that it shall set.
+    for (const auto& [text, begin] : {std::pair{"touch a 100\r\n", "TOUCHED"}, std::pair{"gat 200 a\r\n", "VALUE"},
+                                      std::pair{"mg a T300\r\n", "HD"}}) {
+      ASSERT_EQ(say(forestalls ? "set a 0 0 1\r\nx\r\n" : "mn\r\n"), forestalls ? "STORED\r\n" : "MN\r\n");
+      if (!forestalls) expect_durable(text, begin);
+      session.is_next = forestalls;
+      expect_durable(text, begin);
+    }
+  }
+  // Who is not asked to renew an item says that another client is.
+  ASSERT_EQ(say("set a 0 50 1\r\nx\r\n"), "STORED\r\n");
+  session.is_next = true;
+  expect_durable("mg a R100\r\n", "HD Z");
+}
+
 TEST(flush_all, ends_what_was_stored_before_it_and_nothing_else) {
   conversation say;
   EXPECT_EQ(say("debugtime p\r\nset a 0 0 1\r\nx\r\nflush_all\r\nget a\r\nset a 0 0 1\r\ny\r\nget a\r\n"),
@@ -185,6 +250,31 @@ TEST(flush_all, ends_what_was_stored_before_it_and_nothing_else) {
   EXPECT_EQ(say("flush_all 5\r\nset b 0 0 1\r\nz\r\nget b\r\n"), "OK\r\nSTORED\r\n" + value_of("b", "z"));
   EXPECT_EQ(say("debugtime 5\r\n"), "OK\r\n");
   EXPECT_EQ(say("get a b\r\nadd b 0 0 1\r\nn\r\nget b\r\n"), "END\r\nSTORED\r\n" + value_of("b", "n"));
+}
+
+// As workers do at the beginning of a round.
+TEST(flush_all, that_was_put_off_spares_what_is_stored_after_it) {
+  conversation first;
+  constexpr std::uint32_t begin = 1'000'000'000;
+  constexpr int threads = 4;
+  for (std::uint32_t round = 1; round <= 50; ++round) {
+    ASSERT_TRUE(first.store()->flush_all(begin + round, begin));
+    std::barrier together{threads};
+    std::vector<std::thread> workers;
+    for (int t = 0; t < threads; ++t) {
+      workers.emplace_back([&, key = "k" + std::to_string(t)] {
+        conversation say{conversation::debugging(), first.store(), begin + round};
+        together.arrive_and_wait();
+        EXPECT_EQ(say("set " + key + " 0 0 1\r\nx\r\n"), "STORED\r\n");
+      });
+    }
+    for (std::thread& w : workers) w.join();
+    conversation say{conversation::debugging(), first.store(), begin + round};
+    for (int t = 0; t < threads; ++t) {
+      const std::string key = "k" + std::to_string(t);
+      ASSERT_EQ(say("get " + key + "\r\n"), value_of(key, "x")) << "in round " << round;
+    }
+  }
 }
 
 TEST(flush_all, can_be_disabled) {

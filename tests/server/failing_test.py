@@ -259,6 +259,20 @@ class Failing(ServerTest):
         self.expect_kept(client, acknowledged + stored)
         self.assertIsNone(client.get("a"))
 
+    def test_goes_on_after_an_item_larger_than_all_that_the_pool_has(self):
+        client = self.run_on_pool("-I", "16m")
+        self.assertEqual(client.say("set a 0 0 1\r\nx\r\n"), "STORED\r\n")
+        self.make_fail("fallocate", errno.ENOSPC)
+        large = b"set large 0 0 8000000\r\n" + b"v" * 8_000_000 + b"\r\n"
+        self.assertEqual(client.say(large), "SERVER_ERROR out of memory storing object\r\n")
+        self.assertEqual(client.get("a"), b"x")
+        self.assertEqual(client.say("set b 0 0 1\r\nx\r\n"), "STORED\r\n")
+        self.assertEqual(client.stats("holdfast")["pool_failed"], "0")
+        self.failing.unlink()
+        time.sleep(1.1)  # once a second a size is tried again
+        self.assertEqual(client.say(large), "STORED\r\n")
+        self.assertEqual(self.stop(), GOOD)
+
     def test_loses_nothing_acknowledged_wherever_a_call_fails(self):
         chance = random.Random(SEED)
         for run in range(RUNS):

@@ -236,6 +236,27 @@ class Talk(ServerTest):
                 self.assertEqual(slow.file.read(len(value) + 2), value + b"\r\n")
             self.assertEqual(slow.line(), "END\r\n")
 
+    def test_carries_out_what_a_client_has_sent_before_it_ends(self):
+        port = self.start()
+        client, other = self.connect(port), self.connect(port)
+        self.assertEqual(other.say("set n 0 0 1\r\n0\r\n"), "STORED\r\n")
+        client.send("incr n 1 noreply\r\n" * 100_000)
+        client.socket.shutdown(socket.SHUT_WR)
+        self.assertTrue(client.is_closed())
+        self.assertEqual(other.get("n"), b"100000")
+
+    def test_answers_all_that_a_client_has_sent_before_it_ends(self):
+        port = self.start()
+        client = self.connect(port)
+        self.assertEqual(client.say("set a 0 0 5000\r\n" + "v" * 5000 + "\r\n"), "STORED\r\n")
+        commands = ("get a a a a a\r\n", "mn\r\n") * 2000 + ("get unfinished",)
+        client.send("".join(commands))
+        client.socket.shutdown(socket.SHUT_WR)
+        answer = (f"VALUE a 0 5000\r\n{'v' * 5000}\r\n" * 5 + "END\r\nMN\r\n").encode()
+        for _ in range(2000):
+            self.assertEqual(client.file.read(len(answer)), answer)
+        self.assertEqual(client.file.read(), b"")
+
     def test_hangs_up_on_what_is_no_protocol_and_serves_others(self):
         port = self.start()
         good = self.connect(port)

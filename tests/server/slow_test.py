@@ -102,6 +102,30 @@ class Slow(ServerTest):
         for i in range(10):
             self.assertEqual(client.say(b"set k%d 0 0 1000000\r\n" % i + b"v" * 1_000_000 + b"\r\n"), "STORED\r\n")
 
+    def test_after_a_refused_value_are_answered_at_once(self):
+        port, _ = self.warm("-m", "4", "-I", "1m")
+        client, looking = self.connect(port), self.connect(port)
+        greedy = [self.connect(port) for _ in range(8)]
+        for g in greedy:
+            g.send(b"set other 0 0 1000000\r\n" + b"v" * 100_000)
+        self.wait_until(lambda: list(looking.stats("conns").values()).count("conn_swallow") >= 4, "values are refused")
+        # Its line comes in two parts: the server waits for more than the next command is long.
+        client.send(b"set a-key-of-some-length 0 0 1000000")
+        time.sleep(0.3)
+        client.send(b"\r\n" + b"v" * 1_000_000 + b"\r\n")
+        self.assertEqual(client.line(), "SERVER_ERROR out of memory storing object\r\n")
+        self.assertEqual(client.say("mn\r\n"), "MN\r\n")
+
+    def test_that_send_more_than_is_carried_out_have_to_wait(self):
+        port, before = self.warm()
+        client = self.connect(port)
+        most = 0
+        for _ in range(40):
+            client.send(b"mg none q\r\n" * 50_000)
+            most = max(most, self.memory())
+        self.assertEqual(client.say("mn\r\n"), "MN\r\n")
+        self.assertLess(most - before, 4 * MIB)
+
     def test_refused_values_take_the_old_ones_with_them(self):
         port, _ = self.warm("-m", "4", "-I", "1m")
         client, greedy = self.connect(port), [self.connect(port) for _ in range(8)]

@@ -33,6 +33,11 @@ class store_costs : public ::testing::Test {
     const meter_totals t = counts_.totals();
     return {t.fences, t.lines};
   }
+  open_store* attached() {
+    open_store* const s = *space_.attach(page_, false);
+    space_.make_known(*s);
+    return s;
+  }
   std::uint64_t put(open_store& s, std::uint64_t bytes) {
     const auto r = space_.reserve_in(s, 0, bytes, object_layout::raw);
     EXPECT_TRUE(r) << last_message();
@@ -67,7 +72,7 @@ class store_costs : public ::testing::Test {
 TEST_F(store_costs, are_those_of_the_document) {
   EXPECT_EQ(header_lines_, 12U) << "of a new store page";
   open_store* s = nullptr;
-  EXPECT_EQ(of([&] { s = *space_.attach(page_, false); }), (cost{0, 0})) << "attach";
+  EXPECT_EQ(of([&] { s = attached(); }), (cost{0, 0})) << "attach";
   // The page after it is free: its entry gets longer, then an extent is laid.
   EXPECT_EQ(of([&] { (void)put(*s, 100); }), (cost{3, 1 + extent_lines_})) << "growth in place";
   EXPECT_EQ(of([&] { (void)put(*s, 100); }), (cost{0, 0})) << "an object";
@@ -82,11 +87,11 @@ TEST_F(store_costs, are_those_of_the_document) {
 
 // However many others there are, and however large they are.
 TEST_F(store_costs, of_attaching_are_the_store_s) {
-  open_store* s = *space_.attach(page_, false);
+  open_store* s = attached();
   for (int i = 0; i < 100; ++i) (void)put(*s, 2000);
   const std::uint64_t clusters = s->clusters().size();
   ASSERT_TRUE(space_.detach(*s));
-  EXPECT_EQ(of([&] { s = *space_.attach(page_, false); }), (cost{0, 0}));
+  EXPECT_EQ(of([&] { s = attached(); }), (cost{0, 0}));
   EXPECT_EQ(s->clusters().size(), clusters);
   EXPECT_GT(space_.statistics().extents_unindexed, 0U) << "nobody has looked at extents yet";
   (void)put(*s, 2000);

@@ -69,6 +69,7 @@ compat::bytes make() {
   }
   const auto s = p.places().attach(pages[0], false);
   EXPECT_TRUE(s) << last_message();
+  p.places().make_known(**s);
   for (const std::uint64_t bytes : sizes) {
     const auto r = p.places().reserve_in(**s, 0, bytes + sizeof(layout::object_header), object_layout::typed);
     EXPECT_TRUE(r) << last_message();
@@ -145,6 +146,7 @@ TEST_F(store_image, has_what_was_stored_and_goes_on) {
   for (const std::uint64_t page : pages) {
     const auto s = pool_->places().attach(page, false);
     ASSERT_TRUE(s) << last_message();
+    pool_->places().make_known(**s);
     for (const std::uint64_t bytes : {50UL, 2000UL, 3 * page_bytes}) {
       const auto r = pool_->places().reserve_in(**s, 0, bytes, object_layout::raw);
       ASSERT_TRUE(r) << last_message();

@@ -28,6 +28,7 @@ inline std::uint64_t make_store(test_pool& pool, std::uint32_t number, std::uint
 inline open_store& attach(test_pool& pool, std::uint64_t page, bool read_only = false) {
   const auto s = pool->attach(page, read_only);
   EXPECT_TRUE(s) << last_message();
+  pool->make_known(**s);
   return **s;
 }
 

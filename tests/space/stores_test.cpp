@@ -86,6 +86,34 @@ TEST(stores, sizes_of_clusters_double) {
   summary_of(pool);
 }
 
+// Its pages may be inaccessible until then: those that another thread's trim gave to the pool would stay so.
+TEST(stores, are_passed_over_until_they_are_known) {
+  test_pool pool{test_geometry(1024, 1024)};
+  ASSERT_TRUE(pool.boot());
+  const std::uint64_t page = make_store(pool, 1);
+  open_store& store = attach(pool, page);
+  const auto kept = put_in(pool, store, 200);
+  ASSERT_TRUE(kept);
+  const auto gone = put_in(pool, store, 40 * page_bytes);
+  ASSERT_TRUE(gone);
+  ASSERT_TRUE(drop(pool, *gone, 0, object_layout::raw)) << last_message();
+  ASSERT_TRUE(pool->detach(store));
+  const auto again = pool->attach(page, false);
+  ASSERT_TRUE(again) << last_message();
+  const std::uint64_t pages = (*again)->pages_now();
+  trim_wishes inside;
+  inside.inside_only = true;
+  trim_outcome out;
+  ASSERT_TRUE(pool->give_back(inside, out)) << last_message();
+  EXPECT_EQ((*again)->pages_now(), pages);
+  EXPECT_EQ(pool->find(*kept, object_layout::raw).error(), errc::bad_pointer);
+  pool->make_known(**again);
+  ASSERT_TRUE(pool->give_back(inside, out)) << last_message();
+  EXPECT_LT((*again)->pages_now(), pages);
+  EXPECT_TRUE(pool->find(*kept, object_layout::raw)) << last_message();
+  summary_of(pool);
+}
+
 TEST(stores, are_found_as_they_were_in_another_process) {
   test_pool pool{test_geometry(1024, 1024)};
   ASSERT_TRUE(pool.boot());
@@ -287,6 +315,38 @@ TEST(stores, survive_every_replay) {
     EXPECT_EQ(found, expected) << "seed " << seed;
     summary_of(pool);
   }
+}
+
+// ---- a full pool ---------------------------------------------------------------------------------------------------
+
+// Full of extents that are empty, which nobody has looked at since it was opened; it cannot grow.
+class store_in_full_pool : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    ASSERT_TRUE(before_.boot());
+    page_ = make_store(before_, 1);
+    limited_ = make_store(before_, 2, 1);
+    std::vector<std::uint64_t> all;
+    for (auto one = put(before_, 1000); one; one = put(before_, 1000)) all.push_back(*one);
+    ASSERT_EQ(last_code(), errc::no_space) << last_message();
+    for (const std::uint64_t one : all) ASSERT_TRUE(drop(before_, one)) << last_message();
+  }
+  test_pool before_{test_geometry(128, 128)};
+  std::uint64_t page_ = 0, limited_ = 0;
+};
+
+TEST_F(store_in_full_pool, gets_pages_of_empty_extents) {
+  test_pool pool{before_, 0};
+  ASSERT_TRUE(pool.boot());
+  EXPECT_TRUE(put_in(pool, attach(pool, page_), 20 * page_bytes)) << last_message();
+  summary_of(pool);
+}
+TEST_F(store_in_full_pool, is_not_looked_at_for_one_whose_quota_is_used_up) {
+  test_pool pool{before_, 0};
+  ASSERT_TRUE(pool.boot());
+  const std::uint64_t before = pool->statistics().extents_unindexed;
+  EXPECT_EQ(put_in(pool, attach(pool, limited_), 20 * page_bytes).error(), errc::no_space);
+  EXPECT_EQ(pool->statistics().extents_unindexed, before);
 }
 
 // ---- damage --------------------------------------------------------------------------------------------------------

@@ -153,7 +153,9 @@ TEST(page_file, that_is_another_or_older_or_cut_off_is_refused_with_what_was_fou
     return std::string{last_message()};
   };
   EXPECT_EQ(refused(device.content(), identity(), 3), "");
-  EXPECT_EQ(refused(device.content(), identity(), 2), "");  // killed before the pool knew
+  // Pages of a batch are given back when the pool has seen it: this pool is older than its second file.
+  EXPECT_NE(refused(device.content(), identity(), 2).find("word of page 3: batch, at most: found 3, expected 2"),
+            std::string::npos);
   EXPECT_NE(refused(old, identity(), 3).find("older than the pool: found 0 batches, expected 3"), std::string::npos);
   EXPECT_NE(refused(device.content(), identity(), 1).find("newer than the pool: found 3"), std::string::npos);
   page_file_identity other = identity();
@@ -168,6 +170,32 @@ TEST(page_file, that_is_another_or_older_or_cut_off_is_refused_with_what_was_fou
   cut.resize(700);
   EXPECT_NE(refused(cut, identity(), 3).find("cut off: found 700 bytes"), std::string::npos);
   EXPECT_NE(refused(std::vector<std::byte>(device_bytes), identity(), 3).find("is no second file"), std::string::npos);
+}
+
+// Killed when the batch is in the file, before the pool has its number: any number of times.
+TEST(page_file, is_found_again_after_any_number_of_unfinished_batches) {
+  memory_device device{device_bytes};
+  auto file = made(device);
+  ASSERT_NE(file, nullptr);
+  std::map<page_t, std::vector<std::byte>> batch{{3, contents(3)}, {4, contents(6)}};
+  ASSERT_TRUE(put(*file, batch)) << last_message();
+  const std::uint64_t seen = file->sequence();
+  std::vector<std::byte> found(page_bytes);
+  for (unsigned kill = 0; kill < 4; ++kill) {
+    auto again = page_file::open(device, identity(), seen);
+    ASSERT_TRUE(again) << last_message();
+    ASSERT_TRUE((*again)->take_words(3, 2)) << last_message();
+    (*again)->take_present(9 + kill, 1);
+    for (const auto& [page, bytes] : batch) {
+      ASSERT_TRUE((*again)->read(page, found.data())) << last_message();
+      EXPECT_EQ(found, bytes) << page;
+    }
+    std::map<page_t, std::vector<std::byte>> unfinished{{9 + kill, contents(3 * kill)}};
+    ASSERT_TRUE(put(**again, unfinished)) << last_message();
+  }
+  auto last = page_file::open(device, identity(), seen);
+  ASSERT_TRUE(last) << last_message();
+  EXPECT_EQ(*page_file::facts_of(device, identity()), seen + 1);
 }
 
 TEST(page_file, that_is_full_or_fails_keeps_what_it_had) {

@@ -26,18 +26,36 @@ class tracing_sink final : public record_sink {
   void durable_end(lsn_t, errc) noexcept override {}
 };
 
+// The direct medium without its promise that stores survive by themselves, which shared memory makes: lock-free
+// structures write back nothing then, and the states are those of memory that needs it.
+class written_back_media {
+ public:
+  static constexpr bool atomic_batches = direct_media::atomic_batches;
+  using batch = direct_media::batch;
+  explicit written_back_media(isa::write_back with) noexcept : medium_{with} {}
+  [[nodiscard]] isa::write_back instruction() const noexcept { return medium_.instruction(); }
+  void flush(const void* p, std::size_t bytes, site where = site::here()) noexcept { medium_.flush(p, bytes, where); }
+  void fence(edge e) noexcept { medium_.fence(e); }
+  [[nodiscard]] lsn_t last_lsn() noexcept { return medium_.last_lsn(); }
+  status durable(lsn_t lsn) noexcept { return medium_.durable(lsn); }
+
+ private:
+  direct_media medium_;
+};
+static_assert(media<written_back_media>);
+
 class recorded_stack {
  public:
   explicit recorded_stack(isa::write_back with) noexcept : medium_{with}, recorder_{medium_, sink_} {}
-  recorder<direct_media>& top() noexcept { return recorder_; }
+  recorder<written_back_media>& top() noexcept { return recorder_; }
   static status close() noexcept { return {}; }
   static void statistics(nvm_statistics&) noexcept {}
   std::uint32_t persist() const noexcept { return persist_of(medium_.instruction()); }
 
  private:
-  direct_media medium_;
+  written_back_media medium_;
   tracing_sink sink_;
-  recorder<direct_media> recorder_;
+  recorder<written_back_media> recorder_;
 };
 
 class recorded_transaction final : public open_transaction {
@@ -59,6 +77,16 @@ class recorded_transaction final : public open_transaction {
     if (payload) recording::fresh(base_ + *payload, bytes);
     return payload;
   }
+  result<std::uint64_t> allocate_in(open_store& store, std::uint32_t type, std::uint64_t bytes) noexcept override {
+    auto payload = inner_.allocate_in(store, type, bytes);
+    if (payload) recording::fresh(base_ + *payload, bytes);
+    return payload;
+  }
+  // The library alone writes to clusters' headers.
+  result<std::uint64_t> allocate_cluster(std::uint64_t pages, std::uint64_t bytes) noexcept override {
+    return inner_.allocate_cluster(pages, bytes);
+  }
+  status release_cluster(std::uint64_t offset) noexcept override { return inner_.release_cluster(offset); }
   status release(std::uint64_t payload) noexcept override { return inner_.release(payload); }
   status let_go(std::uint64_t payload) noexcept override { return inner_.let_go(payload); }
   status set_reference_rings(std::uint64_t payload) noexcept override { return inner_.set_reference_rings(payload); }
@@ -140,6 +168,10 @@ class recorded_engine final : public engine {
                       object::relocation_report& report) noexcept override {
     return inner_->move_statics(plans, to, report);
   }
+  [[nodiscard]] bool rebuilds_pages() const noexcept override { return inner_->rebuilds_pages(); }
+  status reset_fields(const object::reset_plans& plans, object::reset_report& report) noexcept override {
+    return inner_->reset_fields(plans, report);
+  }
   status add_feature(std::uint32_t bits) noexcept override { return inner_->add_feature(bits); }
   status add_compatible_feature(std::uint32_t bits) noexcept override { return inner_->add_compatible_feature(bits); }
   void count_references(tx::reference_log* log) noexcept override { inner_->count_references(log); }
@@ -162,6 +194,17 @@ class recorded_engine final : public engine {
   [[nodiscard]] unsigned lanes() const noexcept override { return inner_->lanes(); }
   [[nodiscard]] std::uint32_t persist() const noexcept override { return inner_->persist(); }
   [[nodiscard]] const tx::recovery_report& recovered() const noexcept override { return inner_->recovered(); }
+  // Their write-backs and fences are those of the recorded medium; all of them begin no transaction of their own.
+  result<std::unique_ptr<structure_side>> open_structures(const structure_settings& settings,
+                                                          open_store* in) noexcept override {
+    return inner_->open_structures(settings, in);
+  }
+  result<std::unique_ptr<region_side>> open_regions(region_wishes wishes) noexcept override {
+    // Without a thread of the library: its stores would make a program of one thread look like one of two.
+    wishes.wake = nullptr;
+    return inner_->open_regions(std::move(wishes));
+  }
+  result<store_side*> stores() noexcept override { return inner_->stores(); }
   status come_to_rest(bool exiting) noexcept override { return inner_->come_to_rest(exiting); }
 
  private:
@@ -218,7 +261,7 @@ result<std::unique_ptr<engine>> start_on_direct(pool_file& file, std::uint32_t p
   auto file_bytes = file.file().size();
   if (!file_bytes) return file_bytes.error();
   recording::pool_opened(file.base(), file.geometry().capacity_bytes(), *file_bytes, file.path());
-  auto inner = start_heap(as_any<structures_here::no>(std::make_unique<recorded_stack>(*with)), file, lanes);
+  auto inner = start_heap(as_any<structures_here::yes>(std::make_unique<recorded_stack>(*with)), file, lanes);
   if (!inner) return inner;
   return std::unique_ptr<engine>{std::make_unique<recorded_engine>(std::move(*inner), file, lanes)};
 }

@@ -57,5 +57,24 @@ body:
 end:
   ret void
 }
+; The block is its own predecessor: what was logged before the loop is not what each turn has logged.
+; CHECK-LABEL: define void @in_a_loop_after_a_store(
+; CHECK: entry:
+; CHECK: call void @__nvm_log(ptr %p, i64 8)
+; CHECK: body:
+; CHECK: call void @__nvm_log(ptr %p, i64 8)
+define void @in_a_loop_after_a_store(ptr %p, ptr %pool) {
+entry:
+  store i64 0, ptr %p
+  br label %body
+body:
+  store i64 1, ptr %p
+  %x = call i32 @nvm_tx_commit(ptr %pool)
+  %y = call i32 @nvm_tx_begin(ptr %pool)
+  %again = icmp eq i32 %x, %y
+  br i1 %again, label %body, label %end
+end:
+  ret void
+}
 declare i32 @nvm_tx_begin(ptr)
 declare i32 @nvm_tx_commit(ptr)

@@ -59,6 +59,25 @@ latch:
 end:
   ret void
 }
+; Each turn waits for the thread that has what it stores to.
+; CHECK-LABEL: define void @with_an_acquire(
+; CHECK: body:
+; CHECK: load atomic
+; CHECK: call void @__nvm_log(ptr %at, i64 8)
+define void @with_an_acquire(ptr %p, ptr %q) {
+entry:
+  br label %body
+body:
+  %i = phi i64 [ 0, %entry ], [ %next, %body ]
+  %v = load atomic i64, ptr %q acquire, align 8
+  %at = getelementptr i64, ptr %p, i64 %i
+  store i64 %v, ptr %at
+  %next = add nuw nsw i64 %i, 1
+  %more = icmp ne i64 %next, 100
+  br i1 %more, label %body, label %end
+end:
+  ret void
+}
 ; CHECK-LABEL: define void @with_a_call(
 ; CHECK: body:
 ; CHECK: call void @__nvm_log(ptr %at, i64 8)

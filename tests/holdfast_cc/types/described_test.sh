@@ -17,7 +17,7 @@ prints() {
 for options in '-Wall' '-Wall -fno-nvm'; do
   read -ra list <<<"$options"
   "$cc" -std=gnu11 -Wextra -Werror "${list[@]}" "$sources/in_c.c" -o "$work/in_c"
-  prints 'Node everything ' "C $options" "$work/in_c"
+  prints 'tail slot Node everything ' "C $options" "$work/in_c"
   "$plus" -std=c++17 -Wextra -Werror "${list[@]}" "$sources/in_cpp.cpp" -o "$work/in_cpp"
   prints 'store::shelf store::node ' "C++ $options" "$work/in_cpp"
 done

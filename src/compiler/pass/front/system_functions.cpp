@@ -4,6 +4,9 @@
 // library.  Warns of assembly outside of functions.
 //
 // The mark is an assumption: the only attribute of a declaration that Clang hands on to the optimizer unchanged.
+//
+// Fields that are NVM_STALE_OK or NVM_RESET have an annotation, which Clang hands on at each access; it gets the bytes
+// of the field, so that the pass sees where these end.
 #include <clang/AST/ASTConsumer.h>
 #include <clang/AST/ASTContext.h>
 #include <clang/AST/Attr.h>
@@ -14,6 +17,9 @@
 #include <clang/Basic/SourceManager.h>
 #include <clang/Frontend/CompilerInstance.h>
 #include <clang/Frontend/FrontendPluginRegistry.h>
+
+#include <cstdint>
+#include <string>
 
 #include "compiler/pass/assembly_text.hpp"
 #include "warnings.hpp"
@@ -70,6 +76,30 @@ class callees : public clang::RecursiveASTVisitor<callees> {
   }
 };
 
+// Whether it goes on to the end of the object.  Elsewhere an array of GNU C that has no elements is a name for a place.
+bool is_flexible(const clang::FieldDecl& f) {
+  const auto* const array = f.getType()->getAsArrayTypeUnsafe();
+  if (array == nullptr || f.getParent()->isUnion()) return false;
+  if (f.getASTContext().getTypeSizeInChars(array->getElementType()).isZero()) return false;
+  if (f.getType()->isIncompleteArrayType()) return true;
+  const auto* const constant = llvm::dyn_cast<clang::ConstantArrayType>(array);
+  if (constant == nullptr || constant->getSize() != 0) return false;
+  const clang::FieldDecl* last = nullptr;
+  for (const clang::FieldDecl* each : f.getParent()->fields()) last = each;
+  return last == &f;
+}
+
+// "nvm_reset" becomes "nvm_reset:12", or "nvm_reset:12[]" of an array; that of a flexible array has no end.
+void say_extent(const clang::FieldDecl& f, clang::AnnotateAttr& a) {
+  const llvm::StringRef what = a.getAnnotation().split(':').first;
+  if (what != "nvm_stale_ok" && what != "nvm_reset") return;
+  clang::ASTContext& c = f.getASTContext();
+  const bool is_array = f.getType()->isArrayType();
+  auto bytes = static_cast<std::uint64_t>(c.getTypeSizeInChars(f.getType()).getQuantity());
+  if (is_flexible(f)) bytes = INT64_MAX;
+  a.setAnnotation(c, what.str() + ":" + std::to_string(bytes) + (is_array ? "[]" : ""));
+}
+
 // Of this compilation: it outlives what the optimizer does.
 clang::DiagnosticsEngine* engine = nullptr;
 
@@ -81,6 +111,16 @@ class consumer : public clang::ASTConsumer {
       if (d->getASTContext().getLangOpts().CPlusPlus) callees{}.TraverseDecl(d);
     }
     return true;
+  }
+
+  // Before any code is made that uses the type.
+  void HandleTagDeclDefinition(clang::TagDecl* d) override {
+    const auto* r = llvm::dyn_cast<clang::RecordDecl>(d);
+    if (r == nullptr || r->isDependentType() || r->isInvalidDecl()) return;
+    for (const clang::FieldDecl* f : r->fields()) {
+      if (f->isInvalidDecl() || f->getType()->isReferenceType()) continue;
+      for (clang::AnnotateAttr* a : f->specific_attrs<clang::AnnotateAttr>()) say_extent(*f, *a);
+    }
   }
 
  private:

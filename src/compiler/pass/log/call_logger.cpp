@@ -149,7 +149,7 @@ class coder {
   void write(const written_range& r, Value* base) {
     if (is_unsaid(r) && !c_.check) return;
     const bool lock = r.how == written_range::extent::lock;
-    if (lock && is_off(warning_group::lock)) return;
+    if (lock && (is_off(warning_group::lock) || unlogged_field_at(base, 1) == unlogged_field::reset)) return;
     IRBuilder<> before(&c_.call);
     take_place(before);
     IRBuilder<> b(guard(before, base, &c_.call));
@@ -324,6 +324,11 @@ std::string misfit(const described_call& c) {
   return {};
 }
 
+// A lock that is free after each open may lie in durable memory.
+static bool is_lasting_lock(const Value* address) {
+  return is_durable(address) && unlogged_field_at(address, 1) != unlogged_field::reset;
+}
+
 bool fits(const described_call& c) {
   const unsafe_function& f = c.function;
   if (const std::string text = misfit(c); !text.empty()) {
@@ -334,9 +339,11 @@ bool fits(const described_call& c) {
   bool lock = false;
   for (const written_range& r : f.writes) {
     if (!is_unsaid(r)) continue;
-    bool& found = r.how == written_range::extent::lock ? lock : durable;
-    found = found || (r.further ? any_of(further_pointers(c), is_durable)
-                                : is_durable(c.call.getArgOperand(argument_of(r.address))));
+    const bool is_lock = r.how == written_range::extent::lock;
+    bool& found = is_lock ? lock : durable;
+    const auto lasts = is_lock ? is_lasting_lock : is_durable;
+    found =
+        found || (r.further ? any_of(further_pointers(c), lasts) : lasts(c.call.getArgOperand(argument_of(r.address))));
   }
   if (lock) {
     warn(c.call, warning_group::lock,

@@ -1,13 +1,17 @@
 #include "facts.hpp"
 
+#include <llvm/ADT/StringSwitch.h>
 #include <llvm/Analysis/MemoryBuiltins.h>
 #include <llvm/Analysis/ValueTracking.h>
 #include <llvm/IR/Constants.h>
 #include <llvm/IR/DebugInfoMetadata.h>
+#include <llvm/IR/GetElementPtrTypeIterator.h>
 #include <llvm/IR/IRBuilder.h>
 #include <llvm/IR/Instructions.h>
 #include <llvm/IR/IntrinsicInst.h>
 #include <llvm/IR/Operator.h>
+
+#include <numeric>
 
 namespace nvm::compiler {
 
@@ -140,15 +144,177 @@ bool is_volatile(const Value* address, const TargetLibraryInfo& libc) {
   return !objects.empty();
 }
 
-bool may_be_stale(const Value* address) {
-  if (!address->getType()->isPointerTy()) return false;
-  while (const auto* g = dyn_cast<GEPOperator>(address->stripPointerCasts())) address = g->getPointerOperand();
-  const auto* mark = dyn_cast<IntrinsicInst>(address->stripPointerCasts());
-  if (mark == nullptr || mark->getIntrinsicID() != Intrinsic::ptr_annotation) return false;
+namespace {
+
+// How far an address lies after another one.
+struct distance {
+  std::uint64_t first = 0;       // bytes, of two's complement, but for indexes that are no constants
+  std::uint64_t spread = 0;      // the most that such indexes into arrays add
+  std::uint64_t step = 0;        // they add multiples of it; 0: there are none
+  unsigned indexes = 0;          // such indexes
+  unsigned unbounded = 0;        // those into no array, or into one of unknown size: they may add any multiple
+  bool moved = false;            // one of these is into no array, so it may lead anywhere
+  const Value* index = nullptr;  // one of them
+};
+
+// Adds what the instruction adds to its pointer; false: that cannot be said.
+bool add(const GEPOperator& g, const DataLayout& layout, distance& d) {
+  const Type* in = nullptr;
+  for (gep_type_iterator t = gep_type_begin(g), end = gep_type_end(g); t != end; in = t.getIndexedType(), ++t) {
+    const auto* number = dyn_cast<ConstantInt>(t.getOperand());
+    if (number != nullptr && number->getBitWidth() > 64) return false;
+    if (StructType* s = t.getStructTypeOrNull()) {
+      if (number == nullptr || layout.getTypeAllocSize(s).isScalable()) return false;
+      d.first += layout.getStructLayout(s)->getElementOffset(static_cast<unsigned>(number->getZExtValue()));
+      continue;
+    }
+    const TypeSize stride = t.getSequentialElementStride(layout);
+    if (stride.isScalable() || !t.getOperand()->getType()->isIntegerTy()) return false;
+    const std::uint64_t bytes = stride.getFixedValue();
+    const auto* array = in == nullptr ? nullptr : dyn_cast<ArrayType>(in);
+    if (number != nullptr) {
+      d.first += static_cast<std::uint64_t>(number->getSExtValue()) * bytes;
+    } else {
+      d.step = std::gcd(d.step, bytes);
+      d.index = t.getOperand();
+      ++d.indexes;
+      if (array == nullptr || array->getNumElements() == 0) {
+        ++d.unbounded;
+        d.moved = d.moved || array == nullptr;
+      } else {
+        d.spread += (array->getNumElements() - 1) * bytes;
+      }
+    }
+  }
+  return true;
+}
+
+// What a field's mark says: "nvm_reset:12", or "nvm_reset:12[]" of an array (pass/front/system_functions.cpp).
+struct marked_field {
+  unlogged_field what = unlogged_field::none;
+  std::uint64_t bytes = 0;  // 0: not known
+  bool is_array = false;
+};
+marked_field field_of(const Value* marked) {
+  const auto* mark = dyn_cast<IntrinsicInst>(marked);
+  if (mark == nullptr || mark->getIntrinsicID() != Intrinsic::ptr_annotation) return {};
   const auto* text = dyn_cast<GlobalVariable>(mark->getArgOperand(1)->stripPointerCasts());
-  if (text == nullptr || !text->hasInitializer()) return false;
-  const auto* what = dyn_cast<ConstantDataSequential>(text->getInitializer());
-  return what != nullptr && what->isCString() && what->getAsCString() == "nvm_stale_ok";
+  if (text == nullptr || !text->hasInitializer()) return {};
+  const auto* content = dyn_cast<ConstantDataSequential>(text->getInitializer());
+  if (content == nullptr || !content->isCString()) return {};
+  auto [what, bytes] = content->getAsCString().split(':');
+  marked_field f;
+  f.what = StringSwitch<unlogged_field>(what)
+               .Case("nvm_stale_ok", unlogged_field::stale_ok)
+               .Case("nvm_reset", unlogged_field::reset)
+               .Default(unlogged_field::none);
+  f.is_array = bytes.consume_back("[]");
+  if (bytes.getAsInteger(10, f.bytes)) f.bytes = 0;
+  return f;
+}
+
+constexpr std::uint64_t flexible = INT64_MAX;  // bytes of an array that goes to the object's end
+
+// Grows by itself from turn to turn of a loop.
+bool counts_turns(const Value* index) {
+  while (isa<SExtInst, ZExtInst, TruncInst>(index)) index = cast<Instruction>(index)->getOperand(0);
+  const auto* const sum = dyn_cast<BinaryOperator>(index);
+  if (sum != nullptr && (sum->getOpcode() == Instruction::Add || sum->getOpcode() == Instruction::Or))
+    return isa<PHINode>(sum->getOperand(0)) && counts_turns(sum->getOperand(0));
+  const auto* const phi = dyn_cast<PHINode>(index);
+  return phi != nullptr && any_of(phi->incoming_values(), [&](const Value* v) {
+           const auto* const next = dyn_cast<BinaryOperator>(v);
+           return next != nullptr && next->getOpcode() == Instruction::Add && is_contained(next->operands(), phi);
+         });
+}
+
+// Whether all bytes there are the field's; a doubt is a no.  An index that is no constant stays in the array that it
+// indexes.  One that has passed through other arithmetic may hide a way back, to the structure around an element: so if
+// there is another one, or it counts bytes.
+bool lies_in(const marked_field& f, distance d, std::uint64_t bytes, const VectorType* vector) {
+  if (d.unbounded > (f.is_array ? 1U : 0U) || (d.moved && (d.indexes > 1 || d.step <= 1))) return false;
+  if (d.first > f.bytes || bytes > f.bytes - d.first) return false;
+  if (d.step == 0) return true;
+  if (d.unbounded != 0 && f.bytes != flexible) d.spread += f.bytes - std::min(d.step, f.bytes);
+  if (d.first % d.step + bytes <= d.step && d.spread <= f.bytes - d.first - bytes) return true;
+  // The optimizer makes vectors of the stores of several turns, which lie in the array as these do.
+  if (vector == nullptr || bytes <= 8 || d.indexes != 1) return false;
+  const std::uint64_t element = vector->getScalarSizeInBits() / 8;
+  return element != 0 && element <= d.step && d.first % d.step == 0 && bytes % d.step == 0 &&
+         (d.first == 0 || counts_turns(d.index));
+}
+
+unlogged_field field_around(const Value* address, std::uint64_t bytes, const VectorType* vector) {
+  if (!address->getType()->isPointerTy()) return unlogged_field::none;
+  SmallVector<const GEPOperator*, 4> steps;
+  while (const auto* g = dyn_cast<GEPOperator>(address->stripPointerCasts())) {
+    steps.push_back(g);
+    address = g->getPointerOperand();
+  }
+  const Value* const marked = address->stripPointerCasts();
+  const marked_field f = field_of(marked);
+  if (f.what == unlogged_field::none) return f.what;
+  distance d;
+  for (const GEPOperator* g : steps) {
+    if (!add(*g, cast<Instruction>(marked)->getModule()->getDataLayout(), d)) return unlogged_field::none;
+  }
+  return lies_in(f, d, bytes, vector) ? f.what : unlogged_field::none;
+}
+
+}  // namespace
+
+unlogged_field unlogged_field_at(const Value* address, std::uint64_t bytes) {
+  return field_around(address, bytes, nullptr);
+}
+
+namespace {
+
+constexpr const char* mark_of_store(unlogged_field f) {
+  return f == unlogged_field::reset ? "nvm.reset" : "nvm.stale_ok";
+}
+
+// Where the instruction stores one value; nullptr: it does not.
+const Value* address_of_one(const Instruction& i) {
+  if (const auto* s = dyn_cast<StoreInst>(&i)) return s->getPointerOperand();
+  if (const auto* r = dyn_cast<AtomicRMWInst>(&i)) return r->getPointerOperand();
+  if (const auto* x = dyn_cast<AtomicCmpXchgInst>(&i)) return x->getPointerOperand();
+  return nullptr;
+}
+TypeSize bytes_of_one(const Instruction& i) {
+  const Type* type = i.getOperand(0)->getType();
+  if (isa<AtomicRMWInst>(i) || isa<AtomicCmpXchgInst>(i)) type = i.getOperand(1)->getType();
+  return i.getModule()->getDataLayout().getTypeStoreSize(const_cast<Type*>(type));
+}
+
+}  // namespace
+
+void mark_unlogged_stores(Function& f) {
+  LLVMContext& c = f.getContext();
+  for (BasicBlock& b : f) {
+    for (Instruction& i : b) {
+      const Value* const address = address_of_one(i);
+      if (address == nullptr) continue;
+      const TypeSize bytes = bytes_of_one(i);
+      if (bytes.isScalable()) continue;
+      const unlogged_field field = unlogged_field_at(address, bytes.getFixedValue());
+      if (field == unlogged_field::none) continue;
+      Metadata* const size = ConstantAsMetadata::get(ConstantInt::get(Type::getInt64Ty(c), bytes.getFixedValue()));
+      i.setMetadata(mark_of_store(field), MDNode::get(c, size));
+    }
+  }
+}
+
+unlogged_field unlogged_field_of(const Instruction& store, const Value* address, std::uint64_t bytes) {
+  const auto* const vector = isa<StoreInst>(store) ? dyn_cast<VectorType>(store.getOperand(0)->getType()) : nullptr;
+  if (const unlogged_field f = field_around(address, bytes, vector); f != unlogged_field::none) return f;
+  if (address_of_one(store) != address) return unlogged_field::none;
+  for (const unlogged_field f : {unlogged_field::reset, unlogged_field::stale_ok}) {
+    const MDNode* const mark = store.getMetadata(mark_of_store(f));
+    if (mark == nullptr || mark->getNumOperands() != 1) continue;
+    const auto* size = mdconst::dyn_extract<ConstantInt>(mark->getOperand(0));
+    if (size != nullptr && size->getZExtValue() == bytes) return f;
+  }
+  return unlogged_field::none;
 }
 
 bool is_durable(const Value* address) { return belongs_to_durable(address, 0); }

@@ -40,8 +40,15 @@ inline constexpr const char* assembly_mark = "nvm-assembly";
 [[nodiscard]] bool is_elsewhere(const llvm::Value* address);
 // Every object that the address can belong to is a variable, or fresh from malloc and its kin.
 [[nodiscard]] bool is_volatile(const llvm::Value* address, const llvm::TargetLibraryInfo& libc);
-// The address is of a field that is NVM_STALE_OK (nvm/malloc.h), or of an element of one: Clang marks each access.
-[[nodiscard]] bool may_be_stale(const llvm::Value* address);
+// The bytes there are all of a field that is NVM_STALE_OK or NVM_RESET (nvm/malloc.h): Clang marks each access.
+enum class unlogged_field { none, stale_ok, reset };
+[[nodiscard]] unlogged_field unlogged_field_at(const llvm::Value* address, std::uint64_t bytes);
+// The optimizer takes Clang's mark of an address for the address itself, in loops above all, and goes on without it.
+// So stores to such fields are marked themselves before it begins; what it makes of several stores has no mark.
+void mark_unlogged_stores(llvm::Function& f);
+// As unlogged_field_at(), of an instruction that stores there.
+[[nodiscard]] unlogged_field unlogged_field_of(const llvm::Instruction& store, const llvm::Value* address,
+                                               std::uint64_t bytes);
 // The address is of an object that nvm_alloc and its kin, or nvm_pool_get_root, returned in this function.
 [[nodiscard]] bool is_durable(const llvm::Value* address);
 // The address is of a variable that such an address was stored into, in this function.

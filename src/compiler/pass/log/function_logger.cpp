@@ -96,14 +96,18 @@ class function_logger {
   // ---- what the function does -------------------------------------------------------------------------------------
 
   void plan_block(BasicBlock& b) {
-    auto& known = known_[&b];
-    inherit(b, known);
+    // Known of the block only then: one that is its own predecessor has nothing to inherit from itself.
+    std::vector<known_range> inherited;
+    inherit(b, inherited);
+    auto& known = known_[&b] = std::move(inherited);
     std::vector<candidate> line;
     const auto flush_line = [&] {
       settle(line, known);
       line.clear();
     };
     for (Instruction& i : b) {
+      // Another thread may own bytes until then that are stored to after it.
+      if (acquires(i)) flush_line();
       if (auto* s = dyn_cast<StoreInst>(&i)) {
         remark_static(*s);
         store(i, s->getPointerOperand(), layout_.getTypeStoreSize(s->getValueOperand()->getType()), known, line);
@@ -170,9 +174,11 @@ class function_logger {
     if (size.isScalable()) return refuse(i, "a store of a vector of unknown length cannot be logged");
     const auto bytes = static_cast<std::int64_t>(size.getFixedValue());
     if (left_out_as_volatile(i, address)) return;
-    if (may_be_stale(address)) {
+    const unlogged_field f = unlogged_field_of(i, address, size.getFixedValue());
+    if (f != unlogged_field::none) {
       ++counts_.stale;
-      return report(i, "Stale", "not logged: the field is NVM_STALE_OK");
+      return f == unlogged_field::reset ? report(i, "Reset", "not logged: the field is NVM_RESET")
+                                        : report(i, "Stale", "not logged: the field is NVM_STALE_OK");
     }
     std::int64_t offset = 0;
     Value* base = GetPointerBaseWithConstantOffset(address, offset, layout_);
@@ -457,10 +463,19 @@ class function_logger {
     plan(p);
     return true;
   }
-  // Nothing in the loop can leave it early, or begin or end a transaction.
+  // Whether other threads' stores may be seen from here on that were not before.
+  static bool acquires(const Instruction& i) {
+    if (isa<FenceInst>(i) || i.isVolatile()) return true;
+    if (const auto* r = dyn_cast<LoadInst>(&i)) return llvm::isAcquireOrStronger(r->getOrdering());
+    if (const auto* r = dyn_cast<AtomicRMWInst>(&i)) return llvm::isAcquireOrStronger(r->getOrdering());
+    if (const auto* r = dyn_cast<AtomicCmpXchgInst>(&i)) return llvm::isAcquireOrStronger(r->getSuccessOrdering());
+    return false;
+  }
+  // Nothing in the loop can leave it early, begin or end a transaction, or wait for another thread.
   bool is_harmless(const Loop& l) const {
     for (BasicBlock* b : l.blocks()) {
       for (Instruction& i : *b) {
+        if (acquires(i)) return false;
         if (const auto* c = dyn_cast<CallBase>(&i)) {
           if (!isa<IntrinsicInst>(c) && (!c->onlyReadsMemory() || !c->willReturn() || !c->doesNotThrow())) return false;
         }
@@ -584,6 +599,7 @@ class function_logger {
   void remark_static(StoreInst& s) {
     if (!s.getValueOperand()->getType()->isPointerTy() || is_elsewhere(s.getPointerOperand())) return;
     if (is_volatile(s.getPointerOperand(), libc_)) return;
+    if (unlogged_field_of(s, s.getPointerOperand(), layout_.getPointerSize()) == unlogged_field::reset) return;
     SmallVector<const Value*, 4> objects;
     getUnderlyingObjects(s.getValueOperand(), objects);
     for (const Value* o : objects) {

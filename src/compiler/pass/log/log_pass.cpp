@@ -152,6 +152,16 @@ class log_pass : public PassInfoMixin<log_pass> {
   }
 };
 
+// Before the optimizer forgets what the front end has said of fields.
+class field_mark_pass : public PassInfoMixin<field_mark_pass> {
+ public:
+  static PreservedAnalyses run(Module& m, ModuleAnalysisManager& /*analyses*/) {
+    for (Function& f : m) nc::mark_unlogged_stores(f);
+    return PreservedAnalyses::all();
+  }
+  static bool isRequired() { return true; }
+};
+
 class pointer_check_pass : public PassInfoMixin<pointer_check_pass> {
  public:
   PreservedAnalyses run(Module& m, ModuleAnalysisManager&) {
@@ -169,6 +179,7 @@ extern "C" LLVM_ATTRIBUTE_WEAK __attribute__((visibility("default"))) PassPlugin
             nvm::compiler::add_types_pass(builder);
             builder.registerPipelineStartEPCallback([](ModulePassManager& passes, OptimizationLevel) {
               passes.addPass(library_pass());
+              passes.addPass(field_mark_pass());
               if (check_stores) passes.addPass(pointer_check_pass());
             });
             builder.registerOptimizerLastEPCallback(

@@ -19,6 +19,8 @@ bool check_pointers(Function& f) {
     if (s == nullptr || !s->getValueOperand()->getType()->isPointerTy()) continue;
     if (isa<ConstantPointerNull>(s->getValueOperand())) continue;
     if (isa<AllocaInst>(s->getPointerOperand()) || isa<GlobalVariable>(s->getPointerOperand())) continue;
+    const std::uint64_t bytes = f.getParent()->getDataLayout().getPointerSize();
+    if (unlogged_field_at(s->getPointerOperand(), bytes) == unlogged_field::reset) continue;
     all.push_back(s);
   }
   Type* pointer = PointerType::getUnqual(f.getContext());

@@ -9,6 +9,7 @@
 #include <optional>
 
 #include "object/union_tag.hpp"
+#include "reset_field.hpp"
 #include "tag_expression.hpp"
 
 using namespace clang;
@@ -33,7 +34,7 @@ std::optional<std::string> pointer_in(const RecordDecl& record, const pointer_ty
     }
   }
   for (const FieldDecl* f : record.fields()) {
-    const auto found = pointer_in(f->getType(), allowed);
+    auto found = pointer_in(f->getType(), allowed);
     if (!found) continue;
     if (f->getName().empty()) return found;
     return f->getNameAsString() + (found->empty() ? "" : ".") + *found;
@@ -221,6 +222,7 @@ class describer {
     if (size == 0) return;
     if (flexible) {
       // In front of other fields an array of GNU C that has no elements is a name for a place.
+      marker = marker && !is_stored_unlogged(where, type);
       if (!last || depth != 0) return marker ? void() : wrong(problem::inner_flexible, where, name);
       count = 0;
     }
@@ -228,11 +230,11 @@ class describer {
     f.offset = offset;
     f.element_bytes = size;
     f.count = count;
+    if (where != nullptr && is_reset(*where)) return add_as(field_kind::reset, f, name);
     if (const StringRef state = library_ == nullptr && where != nullptr ? state_of_process(c_, type) : "";
         !state.empty()) {
       tell_({problem::library_type, where, name, spelled(c_, type), state.str()});
-      f.kind = field_kind::bytes;
-      return add(f, name);
+      return add_as(field_kind::bytes, f, name);
     }
     if (type->isPointerType() || type->isBlockPointerType()) {
       pointer(type, announced, where, name, f);
@@ -290,6 +292,10 @@ class describer {
 
   static std::uint64_t bytes(CharUnits u) { return static_cast<std::uint64_t>(u.getQuantity()); }
   void add(const layout::type_field& f, const std::string& name) { out_.fields.push_back({f, name}); }
+  void add_as(field_kind kind, layout::type_field f, const std::string& name) {
+    f.kind = kind;
+    add(f, name);
+  }
   void wrong(problem p, const NamedDecl* where, const std::string& name) {
     good_ = false;
     tell_({p, library_ == nullptr ? where : library_, name});
@@ -374,10 +380,10 @@ class describer {
 
   void aggregate(const RecordDecl& r, const NamedDecl* where, layout::type_field f, const std::string& name,
                  unsigned depth, bool last, bool as_one) {
-    if (is_taken_for_bytes(r)) {
-      f.kind = field_kind::bytes;
-      return add(f, name);
-    }
+    const bool for_bytes = is_taken_for_bytes(r);
+    if ((r.isUnion() || for_bytes || !kept_in(r).isNull()) && has_reset_field(c_.getRecordType(&r)))
+      return wrong(problem::reset_in_union, where, name);
+    if (for_bytes) return add_as(field_kind::bytes, f, name);
     if (const auto v = facts_.visited.find(r.getCanonicalDecl()); v != facts_.visited.end() && !visited_) {
       return visited(r, v->second, f, name, depth);
     }
@@ -422,7 +428,9 @@ class describer {
     std::optional<StringRef> text = tag_text(where);
     if (!text) text = tag_text(&r);
     if (!text) return wrong(problem::pointer_union, where, name);
-    const compiled_tag tag = compile_tag(*text, [&](llvm::ArrayRef<StringRef> path) { return meaning(path, depth); });
+    std::string loose;
+    const compiled_tag tag = compile_tag(*text, [&](auto path) { return meaning(path, depth, loose); });
+    if (!loose.empty()) return wrong_tag(where, name, "'" + loose + "' is stored without a log, the union with one");
     if (!tag.wrong.empty()) return wrong_tag(where, name, tag.wrong);
     if (!object::union_tag::read(tag.tag, room_at(depth))) return wrong_tag(where, name, "it is too complicated");
     f.kind = field_kind::tagged_union;
@@ -485,9 +493,12 @@ class describer {
     return room;
   }
   // Meaning of a name in a tag: an integer field of a structure around the union, or an enumerator.
-  [[nodiscard]] std::optional<std::string> meaning(llvm::ArrayRef<StringRef> path, unsigned depth) const {
+  [[nodiscard]] std::optional<std::string> meaning(llvm::ArrayRef<StringRef> path, unsigned depth,
+                                                   std::string& loose) const {
     for (const scope* s = scope_; s != nullptr && s->depth == depth; s = s->outer) {
-      if (const auto place = place_of(s->record, path, s->offset * 8)) return load_of(*place, room_at(depth));
+      const auto place = place_of(s->record, path, s->offset * 8);
+      if (place && place->loose) loose = path.back().str();
+      if (place) return load_of(*place, room_at(depth));
     }
     if (const auto number = facts_.enumerator(path)) return std::to_string(*number);
     return std::nullopt;
@@ -497,6 +508,7 @@ class describer {
     unsigned width;
     bool is_signed;
     bool whole;  // no bit-field
+    bool loose;  // stored without a log
   };
   [[nodiscard]] std::optional<bit_place> place_of(const RecordDecl& r, llvm::ArrayRef<StringRef> path,
                                                   std::uint64_t bit) const {
@@ -519,12 +531,16 @@ class describer {
         continue;
       }
       if (f->getName() != path.front()) continue;
-      if (path.size() > 1) return inner == nullptr ? std::nullopt : place_of(*inner, path.drop_front(), at);
+      if (path.size() > 1) {
+        auto found = inner == nullptr ? std::nullopt : place_of(*inner, path.drop_front(), at);
+        if (found) found->loose |= is_unlogged(*f);
+        return found;
+      }
       if (!type->isIntegralOrEnumerationType()) return std::nullopt;
       const auto size = static_cast<unsigned>(c_.getTypeSize(type));
       const unsigned width = f->isBitField() ? f->getBitWidthValue(c_) : size;
       if (width == 0 || width > 64) return std::nullopt;
-      return bit_place{at, width, type->isSignedIntegerOrEnumerationType(), !f->isBitField()};
+      return bit_place{at, width, type->isSignedIntegerOrEnumerationType(), !f->isBitField(), is_unlogged(*f)};
     }
     return std::nullopt;
   }
@@ -613,12 +629,16 @@ pointer_mark mark_of(QualType type) {
 
 namespace {
 bool is_annotated(const NamedDecl& field, StringRef with) {
-  return llvm::any_of(field.specific_attrs<AnnotateAttr>(), [&](const auto* a) { return a->getAnnotation() == with; });
+  // The front end may have added the field's size (pass/front/system_functions.cpp).
+  return llvm::any_of(field.specific_attrs<AnnotateAttr>(),
+                      [&](const auto* a) { return a->getAnnotation().split(':').first == with; });
 }
 }  // namespace
 
 bool is_meant_volatile(const NamedDecl& field) { return is_annotated(field, "nvm_volatile_ptr"); }
 bool is_static(const NamedDecl& field) { return is_annotated(field, "nvm_static_ptr"); }
+bool is_reset(const NamedDecl& field) { return is_annotated(field, "nvm_reset"); }
+bool is_stale_ok(const NamedDecl& field) { return is_annotated(field, "nvm_stale_ok"); }
 
 bool is_durable(const RecordDecl& record) {
   for (const TagDecl* d : record.redecls()) {

@@ -23,9 +23,11 @@ namespace nvm::compiler {
 enum class pointer_mark { none, strong, weak };
 [[nodiscard]] pointer_mark mark_of(const clang::BTFTypeTagAttr& tag);
 [[nodiscard]] pointer_mark mark_of(clang::QualType pointer);
-// Declared NVM_VOLATILE_PTR; NVM_STATIC_PTR.
+// Declared NVM_VOLATILE_PTR; NVM_STATIC_PTR; NVM_RESET; NVM_STALE_OK.
 [[nodiscard]] bool is_meant_volatile(const clang::NamedDecl& field);
 [[nodiscard]] bool is_static(const clang::NamedDecl& field);
+[[nodiscard]] bool is_reset(const clang::NamedDecl& field);
+[[nodiscard]] bool is_stale_ok(const clang::NamedDecl& field);
 
 // Declared NVM_STRUCT, here or in another declaration.
 [[nodiscard]] bool is_durable(const clang::RecordDecl& record);
@@ -43,6 +45,7 @@ struct layout_finding {
   enum class problem {
     pointer_union,    // error
     union_tag,        // error
+    reset_in_union,   // error
     dynamic_class,    // error
     inner_flexible,   // error
     too_deep,         // error

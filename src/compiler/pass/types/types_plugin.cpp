@@ -25,6 +25,7 @@
 
 #include "compiler/pass/front/warnings.hpp"
 #include "record_layout.hpp"
+#include "reset_field.hpp"
 #include "types_pass.hpp"
 #include "volatile_values.hpp"
 
@@ -67,19 +68,31 @@ class unit_reader : public RecursiveASTVisitor<unit_reader> {
     return true;
   }
   bool VisitRecordDecl(RecordDecl* d) {
+    if (is_reset(*d)) error(d->getLocation(), "NVM_RESET says nothing of a type: it stands after the name of a field");
     if (d->getIdentifier() != nullptr && d->isThisDeclarationADefinition()) by_name_[d->getName()].push_back(d);
     if (!d->isCompleteDefinition() || !d->isThisDeclarationADefinition() || d->isDependentType() ||
         d->isInvalidDecl() || !is_durable(*d)) {
       return true;
     }
     durable_.push_back(d);
+    if (const FieldDecl* f = array_of_one_at_end(*d); f != nullptr && has_reset_field(c_.getRecordType(d))) {
+      error(f->getLocation(),
+            "%0 is an array of one element at the end of %1, which has a field that is NVM_RESET: "
+            "what follows such an object may be taken for more of them; write %0[]")
+          << f << c_.getRecordType(d);
+    }
     return true;
   }
 
-  // NVM_STALE_OK: only for fields whose old value is whole after a crash, and without pointers.
   bool VisitFieldDecl(FieldDecl* d) {
-    const auto is_stale = [](const AnnotateAttr* a) { return a->getAnnotation() == "nvm_stale_ok"; };
-    if (llvm::none_of(d->specific_attrs<AnnotateAttr>(), is_stale) || d->getType()->isDependentType()) return true;
+    if (const char* why = why_never_reset(*d)) {
+      error(d->getLocation(), std::string{"%0 is NVM_RESET and "} + why) << d;
+    }
+    return check_stale(d);
+  }
+  // NVM_STALE_OK: only for fields whose old value is whole after a crash, and without pointers.
+  bool check_stale(FieldDecl* d) {
+    if (!is_stale_ok(*d) || d->getType()->isDependentType()) return true;
     QualType type = d->getType();
     while (const auto* array = type->getAsArrayTypeUnsafe()) type = array->getElementType();
     const RecordDecl* const of = d->getParent();
@@ -242,7 +255,7 @@ class unit_reader : public RecursiveASTVisitor<unit_reader> {
   }
   void receives(const FieldDecl& f, const Expr* value) {
     const QualType element = element_of(f.getType());
-    if (!element->isPointerType() || is_meant_volatile(f) || is_static(f)) return;
+    if (!element->isPointerType() || is_meant_volatile(f) || is_static(f) || is_reset(f)) return;
     const StringRef target = values_.target_of(value);
     if (target.empty()) return;
     warn(warning_group::volatile_pointer, value->getBeginLoc(),
@@ -327,6 +340,10 @@ class unit_reader : public RecursiveASTVisitor<unit_reader> {
         break;
       case problem::union_tag:
         error(where, in + "has an NVM_UNION_TAG that says nothing: " + f.type) << type;
+        break;
+      case problem::reset_in_union:
+        error(where, in + "is a union, or of a library's type, with a field that is NVM_RESET: no type map can name it")
+            << type;
         break;
       case problem::dynamic_class:
         error(at, "durable %0 has virtual functions or bases, whose tables lie elsewhere in the next process") << type;
@@ -569,7 +586,7 @@ class unit_reader : public RecursiveASTVisitor<unit_reader> {
   static void dump(const layout::type_field& f, const char* record) {
     static constexpr std::array<const char*, layout::field_kind_last + 1> kinds = {
         "?",     "signed",    "unsigned",     "bool",           "char",       "float", "pointer", "plain pointer",
-        "bytes", "structure", "weak pointer", "static pointer", "by visitor", "union"};
+        "bytes", "structure", "weak pointer", "static pointer", "by visitor", "union", "reset"};
     llvm::outs() << "  " << f.offset << ": " << record + f.name << ": ";
     if (f.count != 1) llvm::outs() << f.count << " x ";
     llvm::outs() << kinds[static_cast<std::uint32_t>(f.kind)] << " of " << f.element_bytes;

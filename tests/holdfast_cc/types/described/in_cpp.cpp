@@ -1,4 +1,5 @@
 // Types that are described twice, by holdfast-c++ and by templates.
+#include <nvm/malloc.h>
 #include <nvm/static.h>
 
 #include <nvm/describe.hpp>
@@ -16,6 +17,8 @@ NVM_STRUCT node {
   char name[20];
   NVM_STATIC_PTR(int(const void*)) call;
   NVM_STATIC_PTR(const char) labels[2];
+  int* cache[2] NVM_RESET;
+  long calls NVM_RESET;
 };
 struct point {
   int x;
@@ -39,7 +42,8 @@ NVM_STRUCT shelf {
 const bool node_is_known =
     nvm::describe<node>(nvm::pointer("next", &node::next), nvm::field("up", &node::up), nvm::field("down", &node::down),
                         nvm::field("other", &node::other), nvm::field("name", &node::name),
-                        nvm::static_pointer("call", &node::call), nvm::static_pointer("labels", &node::labels));
+                        nvm::static_pointer("call", &node::call), nvm::static_pointer("labels", &node::labels),
+                        nvm::reset_field("cache", &node::cache), nvm::reset_field("calls", &node::calls));
 const bool shelf_is_known = nvm::describe<shelf>(
     nvm::pointer("first", &shelf::first), nvm::weak_pointer("last", &shelf::last), nvm::field("count", &shelf::count),
     nvm::field("paint", &shelf::paint), nvm::field("open", &shelf::open), nvm::field("wide", &shelf::wide),

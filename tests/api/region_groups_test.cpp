@@ -1,0 +1,111 @@
+// Groups of regions that are begun again: not for ever, and not with what is gone.
+#include <gtest/gtest.h>
+
+#include <cstdint>
+#include <future>
+#include <string>
+#include <thread>
+
+#include "nvm/region.h"
+#include "scratch.hpp"
+
+namespace nvm::tests {
+namespace {
+
+class region_group_runs : public testing::TestWithParam<pool_kind> {
+ protected:
+  void SetUp() override {
+    pool = place.create();
+    ASSERT_NE(pool, nullptr) << nvm_errormsg();
+    set = nvm_regions_open(pool, "things", nullptr);
+    ASSERT_NE(set, nullptr) << nvm_errormsg();
+  }
+  void TearDown() override { EXPECT_EQ(nvm_pool_close(pool), 0) << nvm_errormsg(); }
+  std::string get(std::uint64_t rid) {
+    std::string seen(100, '\0');
+    const std::int64_t n = nvm_region_read(set, rid, 0, seen.data(), seen.size());
+    if (n < 0) return nvm_error_name(nvm_errno());
+    seen.resize(static_cast<std::size_t>(n));
+    return seen;
+  }
+  int put(std::uint64_t rid, const std::string& bytes) {
+    return nvm_region_create_with(set, rid, bytes.data(), bytes.size(), 0);
+  }
+  static void expect_refused(int answer, int code) {
+    EXPECT_EQ(answer, -1);
+    EXPECT_EQ(nvm_errno(), code) << nvm_errormsg();
+  }
+
+  scratch place{GetParam()};
+  NVM_POOL* pool = nullptr;
+  nvm_regions* set = nullptr;
+};
+INSTANTIATE_TEST_SUITE_P(kinds, region_group_runs, testing::Values(pool_kind::shm, pool_kind::ssd), name_of);
+
+// Beside another transaction of the thread a create that is refused may be so for ever.
+TEST_P(region_group_runs, do_not_begin_again_for_ever) {
+  ASSERT_EQ(put(9, "bytes"), 0);
+  const auto makes = [](nvm_region_group* g, void*) { return nvm_region_group_create(g, 5, 100) == 0 ? 0 : 1; };
+  // It makes the region itself.
+  nvm_region_group* mine = nvm_region_group_begin(set, nullptr, 0);
+  ASSERT_NE(mine, nullptr);
+  ASSERT_EQ(nvm_region_group_create(mine, 5, 100), 0);
+  expect_refused(nvm_region_group_run(set, nullptr, 0, makes, nullptr), NVM_E_BUSY);
+  ASSERT_EQ(nvm_region_group_abort(mine), 0);
+  // It holds what the one waits for who makes it.
+  ASSERT_EQ(nvm_region_begin(set, 9, NVM_REGION_ADAPTIVE), 0);
+  std::promise<void> made;
+  std::thread other{[&] {
+    nvm_region_group* its = nvm_region_group_begin(set, nullptr, 0);
+    EXPECT_EQ(nvm_region_group_create(its, 5, 100), 0);
+    made.set_value();
+    EXPECT_EQ(nvm_region_write(set, 9, 0, "other", 5), 0) << nvm_errormsg();
+    EXPECT_EQ(nvm_region_group_commit(its), 0) << nvm_errormsg();
+  }};
+  made.get_future().wait();
+  expect_refused(nvm_region_group_run(set, nullptr, 0, makes, nullptr), NVM_E_BUSY);
+  EXPECT_EQ(nvm_region_commit(set, 9), 0) << nvm_errormsg();
+  other.join();
+  EXPECT_EQ(get(9), "other");
+  EXPECT_EQ(nvm_region_group_run(set, nullptr, 0, makes, nullptr), 1);
+  EXPECT_EQ(nvm_errno(), NVM_E_EXISTS);
+}
+
+TEST_P(region_group_runs, begin_again_without_what_was_dropped_meanwhile) {
+  for (const std::uint64_t rid : {5, 9}) ASSERT_EQ(put(rid, "bytes"), 0);
+  struct job {
+    nvm_regions* set;
+    std::promise<void> refused;
+    int calls = 0;
+  } j{set, {}};
+  std::promise<void> held;
+  std::thread other{[&] {
+    const std::uint64_t rid = 5;
+    nvm_region_group* g = nvm_region_group_begin(set, &rid, 1);
+    EXPECT_EQ(nvm_region_group_drop(g, rid), 0);
+    held.set_value();
+    j.refused.get_future().wait();
+    EXPECT_EQ(nvm_region_group_commit(g), 0);
+  }};
+  held.get_future().wait();
+  const auto body = [](nvm_region_group* g, void* argument) {
+    auto& its = *static_cast<job*>(argument);
+    ++its.calls;
+    if (nvm_region_group_join(g, 5, NVM_REGION_ADAPTIVE) == 0 || nvm_errno() == NVM_E_TX_OPEN) return 2;
+    if (nvm_errno() == NVM_E_NOT_FOUND) return nvm_region_write(its.set, 9, 0, "alone", 5) == 0 ? 0 : 3;
+    if (its.calls == 1) its.refused.set_value();
+    return 1;
+  };
+  const std::uint64_t rid = 9;
+  EXPECT_EQ(nvm_region_group_run(set, &rid, 1, body, &j), 0) << nvm_errormsg();
+  other.join();
+  EXPECT_EQ(j.calls, 2);
+  EXPECT_EQ(get(9), "alone");
+  EXPECT_EQ(get(5), "NVM_E_NOT_FOUND");
+  // What the caller has named must be there.
+  const std::uint64_t named[] = {5, 9};
+  expect_refused(nvm_region_group_run(set, named, 2, body, &j), NVM_E_NOT_FOUND);
+}
+
+}  // namespace
+}  // namespace nvm::tests
