@@ -238,8 +238,7 @@ NVM_API int nvm_lf_get_position(nvm_lf *lf, uint64_t *position);
 /* The same; after a failure UINT64_MAX, which nvm_wait() refuses.  Use nvm_lf_get_position(). */
 NVM_API uint64_t nvm_lf_position(nvm_lf *lf);
 /* Waits until everything that this thread has done to structures of the pool is durable; with a link cache, what any
- * thread has.  -1 (NVM_E_IN_DOUBT): it may
- * not be. */
+ * thread has.  -1 (NVM_E_IN_DOUBT): it may not be. */
 NVM_API int nvm_lf_wait(nvm_lf *lf);
 
 #ifdef __cplusplus

@@ -563,7 +563,8 @@ uint64_t nvm_lf_position(nvm_lf* lf) {
 
 int nvm_lf_wait(nvm_lf* lf) {
   const nvm::platform::in_call here;
-  if (status s = api::usable(lf); !s) return api::report(s.error());
+  // Changes that are done are waited for: a pool that refuses new ones leaves these in doubt.
+  if (status s = nvm::engines::of_what_is_done(api::usable(lf)); !s) return api::report(s.error());
   const auto who = api::number_in(*lf);
   if (!who) return api::report(who.error());
   lf->all->side->settle();

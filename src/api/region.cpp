@@ -285,7 +285,8 @@ int nvm_regions_names(NVM_POOL* pool, int (*visit)(const char*, uint64_t, void*)
 
 int nvm_regions_wait(nvm_regions* set) {
   const nvm::platform::in_call here;
-  if (status s = api::usable(set); !s) return api::report(s.error());
+  // Changes that are done are waited for: a pool that refuses new ones leaves these in doubt.
+  if (status s = nvm::engines::of_what_is_done(api::usable(set)); !s) return api::report(s.error());
   const auto part = api::part_in(set->pool);
   if (!part) return api::report(part.error());
   return api::answer(api::wait_for_position(set, (*part)->number));

@@ -56,6 +56,9 @@ inline void know_types() {
 
 class collected_stores : public testing::TestWithParam<collected_kind> {
  protected:
+  // Of a thread that collects, on a machine that does other things.
+  static constexpr int patience_ms = 120'000;
+
   void SetUp() override {
     know_types();
     nvm_pool_options o{};

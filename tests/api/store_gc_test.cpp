@@ -395,7 +395,7 @@ TEST_P(collected_stores, that_nobody_has_attached_are_collected_by_a_thread) {
   }
   configure(NVM_STORES_COLLECT_DETACHED);
   const auto until_idle = [&](std::uint64_t finished) {
-    for (int i = 0; i < 20'000 && counts().detached.finished < finished; ++i)
+    for (int i = 0; i < patience_ms && counts().detached.finished < finished; ++i)
       std::this_thread::sleep_for(std::chrono::milliseconds{1});
     EXPECT_GE(counts().detached.finished, finished);
   };
@@ -425,7 +425,7 @@ TEST_P(collected_stores, that_nobody_has_attached_are_collected_by_a_thread) {
 // Empty clusters at the pool's end go between two slices, and the end is cut off.
 TEST_P(collected_stores, are_collected_while_the_pool_is_trimmed) {
   nvm_store* s = made("s");
-  for (std::uint64_t i = 0; i < 40'000; i += 500) {
+  for (std::uint64_t i = 0; i < rounds_of_build(40'000U); i += 500) {
     ASSERT_EQ(nvm_tx_begin(pool_), 0);
     for (std::uint64_t k = i; k < i + 500; ++k) ASSERT_NE(push(s, k), nullptr) << nvm_errormsg();
     leak(s, i);
@@ -446,7 +446,7 @@ TEST_P(collected_stores, are_collected_while_the_pool_is_trimmed) {
     while (counts().detached.begun == before.begun) std::this_thread::yield();
     EXPECT_EQ(nvm_pool_trim(pool_, nullptr, nullptr), 0) << nvm_errormsg();
     const auto is_over = [&] { return counts().detached.finished != before.finished; };
-    for (int i = 0; i < 20'000 && !is_over(); ++i) std::this_thread::sleep_for(std::chrono::milliseconds{1});
+    for (int i = 0; i < patience_ms && !is_over(); ++i) std::this_thread::sleep_for(std::chrono::milliseconds{1});
     EXPECT_TRUE(is_over()) << "given up: " << counts().detached.given_up;
     configure(NVM_STORES_COLLECT_NOTHING);
     s = nvm_store_attach(pool_, "s", 0);

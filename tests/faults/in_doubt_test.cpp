@@ -195,6 +195,7 @@ TEST(in_doubt_drops, leave_handles_that_are_refused) {
     const char* name;
     std::function<int()> drop;
     std::vector<std::function<int()>> calls;
+    std::function<int()> wait;
   };
   std::uint64_t n = 0;
   char byte = 0;
@@ -209,13 +210,14 @@ TEST(in_doubt_drops, leave_handles_that_are_refused) {
        [&] { return nvm_regions_drop(g.pool, "set"); },
        {both_sets([&](nvm_regions* s) { return nvm_regions_count(s, &n); }),
         both_sets([&](nvm_regions* s) { return nvm_region_read(s, 1, 0, &byte, 1) < 0 ? -1 : 0; }),
-        both_sets([&](nvm_regions* s) { return nvm_region_write(s, 1, 0, "b", 1); }),
-        both_sets([&](nvm_regions* s) { return nvm_regions_wait(s); })}},
+        both_sets([&](nvm_regions* s) { return nvm_region_write(s, 1, 0, "b", 1); })},
+       both_sets([&](nvm_regions* s) { return nvm_regions_wait(s); })},
       {"table",
        [&] { return nvm_lf_drop(g.pool, "table"); },
        {both_tables([&](nvm_lf* l) { return nvm_lf_get_count(l, &n); }),
         both_tables([&](nvm_lf* l) { return nvm_lf_get(l, key, 3, &byte, 1, nullptr) < 0 ? -1 : 0; }),
-        both_tables([&](nvm_lf* l) { return nvm_lf_put(l, key, 3, "b", 1, 0, 0); })}},
+        both_tables([&](nvm_lf* l) { return nvm_lf_put(l, key, 3, "b", 1, 0, 0); })},
+       both_tables([&](nvm_lf* l) { return nvm_lf_wait(l); })},
   };
   for (const dropped& d : all) {
     injected.arm(fault::sync, EIO, 1, true);
@@ -225,6 +227,8 @@ TEST(in_doubt_drops, leave_handles_that_are_refused) {
       EXPECT_EQ(d.calls[i](), -1) << d.name << ", call " << i;
       EXPECT_EQ(nvm_errno(), NVM_E_IO) << d.name << ", call " << i << ": " << nvm_errormsg();
     }
+    EXPECT_EQ(d.wait(), -1) << d.name;
+    EXPECT_EQ(nvm_errno(), NVM_E_IN_DOUBT) << d.name << ": " << nvm_errormsg();
     injected.relieve();
     EXPECT_EQ(nvm_kv_close(g.tree) | nvm_kv_close(g.items), 0);
     EXPECT_EQ(nvm_pool_close(g.pool), -1);

@@ -54,7 +54,12 @@ class positions : public testing::Test {
     EXPECT_EQ(nvm_wait(pool, UINT64_MAX), -1);
     EXPECT_EQ(nvm_wait(pool, taken_before), -1);
     EXPECT_EQ(nvm_wait(pool, 0), -1);
-    EXPECT_EQ(nvm_lf_wait(lf), -1);
+    expect_waits_in_doubt();
+  }
+  // Of what is done already: IO would say that it is undone.
+  void expect_waits_in_doubt() {
+    expect_refused("wait", nvm_lf_wait(lf), NVM_E_IN_DOUBT);
+    expect_refused("wait of regions", nvm_regions_wait(set), NVM_E_IN_DOUBT);
   }
   void expect_no_answers() {
     std::uint64_t number = 7;
@@ -150,8 +155,7 @@ TEST_F(positions, are_none_after_the_write_of_a_checkpoint_has_failed) {
   let_a_checkpoint_fail();
   expect_no_answers();
   expect_nothing_begins();
-  EXPECT_EQ(nvm_lf_wait(lf), -1);
-  EXPECT_EQ(nvm_regions_wait(set), -1);
+  expect_waits_in_doubt();
 }
 
 // What the medium was given of it is lost, and it is done in memory.
@@ -205,6 +209,42 @@ TEST_F(positions, and_counts_need_a_place_and_a_structure) {
   EXPECT_EQ(nvm_errno(), NVM_E_INVALID);
   EXPECT_EQ(nvm_lf_get_position(nullptr, &number), -1);
   EXPECT_EQ(nvm_lf_get_count(nullptr, &number), -1);
+}
+
+// On dax only growth syncs.  What was done before is there, and a wait for it must not say that it is undone.
+TEST(waits_on_dax, leave_in_doubt_what_was_done_before_a_growth_failed) {
+  const scratch_folder folder{"positions", false};
+  injected.plays_dax = true;
+  nvm_pool_options o{};
+  o.size = std::uint64_t{1} << 20;
+  o.capacity = std::uint64_t{64} << 20;
+  o.medium = NVM_MEDIUM_DAX;
+  NVM_POOL* const pool = nvm_pool_create_with(folder.path("pool").c_str(), &o);
+  ASSERT_NE(pool, nullptr) << nvm_errormsg();
+  nvm_lf_options table{};
+  table.kind = NVM_LF_HASH;
+  table.flags = NVM_LF_NO_WAIT;
+  nvm_lf* const lf = nvm_lf_open(pool, "table", &table);
+  ASSERT_NE(lf, nullptr) << nvm_errormsg();
+  nvm_regions_options unwaited{};
+  unwaited.flags = NVM_REGIONS_NO_WAIT;
+  nvm_regions* const set = nvm_regions_open(pool, "set", &unwaited);
+  ASSERT_NE(set, nullptr) << nvm_errormsg();
+  ASSERT_EQ(nvm_lf_put64(lf, 1, 2, 0), 1) << nvm_errormsg();
+  ASSERT_EQ(nvm_region_create(set, 1, 100), 0) << nvm_errormsg();
+
+  injected.arm(fault::sync, EIO, 1, true);
+  EXPECT_EQ(nvm_region_create(set, 2, std::uint64_t{4} << 20), 0) << "pages come when they are written";
+  const std::vector<char> much(std::size_t{4} << 20, 'm');
+  EXPECT_EQ(nvm_region_write(set, 2, 0, much.data(), much.size()), -1);
+  ASSERT_TRUE(injected.struck());
+  EXPECT_EQ(nvm_regions_wait(set), -1);
+  EXPECT_EQ(nvm_errno(), NVM_E_IN_DOUBT) << nvm_errormsg();
+  EXPECT_EQ(nvm_lf_wait(lf), -1);
+  EXPECT_EQ(nvm_errno(), NVM_E_IN_DOUBT) << nvm_errormsg();
+  injected.relieve();
+  (void)nvm_pool_close(pool);
+  injected.plays_dax = false;
 }
 
 }  // namespace

@@ -235,7 +235,8 @@ void work_asynchronously(const worker& w) {
       if (lsn != NVM_LSN_NONE || nvm_wait(w.pool, lsn) == 0) page->unexpected = true;
       continue;
     }
-    if (n % 3 == 0) tell_all(w.thread, waited, n, nvm_wait(w.pool, lsn) == 0 ? 0 : nvm_errno());
+    if (lsn == 0) tell(a, 0);  // it is durable, whatever becomes of the pool
+    if (n % 3 == 0 && lsn != 0) tell_all(w.thread, waited, n, nvm_wait(w.pool, lsn) == 0 ? 0 : nvm_errno());
   }
 }
 
