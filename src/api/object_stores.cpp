@@ -111,7 +111,7 @@ void object_stores::end(NVM_POOL* pool, bool exiting) noexcept {
   all->collector_->stop();
   const taking taken{all->lock_};
   if (all->side_ == nullptr) return;
-  all->end_detached();
+  (void)all->end_detached();
   if (!exiting) {
     for (auto& [name, s] : all->attached_) {
       engines::left_open left;
@@ -446,7 +446,7 @@ status object_stores::detach(nvm_store& s, attached_for who) {
     contents_of_store contents;
     {
       const taking taken{lock_};
-      if (s.of == nullptr || side_ == nullptr) return not_here(s);
+      if (!is_here_for(s, who)) return not_here(s);
       if (s.times > 1 && !is_last_of_programs(s, who)) {
         --s.times;
         if (who == attached_for::library) --s.for_library;
@@ -474,6 +474,10 @@ status object_stores::detach(nvm_store& s, attached_for who) {
   }
 }
 
+bool object_stores::is_here_for(const nvm_store& s, attached_for who) const noexcept {
+  if (s.of == nullptr || side_ == nullptr) return false;
+  return (who == attached_for::library ? s.for_library : s.for_programs()) != 0;
+}
 // The library may have it attached as well: then it stays, and nothing of the program's is open in it.
 bool object_stores::is_last_of_programs(const nvm_store& s, attached_for who) noexcept {
   return who == attached_for::programs && s.times == s.for_library + 1;
@@ -492,7 +496,7 @@ void object_stores::take_rights(const nvm_store& s) noexcept {
 // ended::again: it has other contents than those, or was attached once more, and nothing was done.
 status object_stores::detach_shut(nvm_store& s, attached_for who, const contents_of_store& shut, ended& what) try {
   const taking taken{lock_};
-  if (s.of == nullptr || side_ == nullptr) return not_here(s);
+  if (!is_here_for(s, who)) return not_here(s);
   what = ended::again;
   if (s.contents != shut) return {};
   if (s.times > 1) {
@@ -535,16 +539,17 @@ nvm_store* object_stores::holder(std::uint64_t offset) {
   if (side_ == nullptr) return nullptr;
   if (side_->holder(offset) == nullptr) return nullptr;
   const auto at = numbers_.find(side_->number_at(offset));
-  return at == numbers_.end() ? nullptr : at->second;
+  return at == numbers_.end() || at->second->for_programs() == 0 ? nullptr : at->second;
 }
 nvm_store* object_stores::by_name(std::string_view name) {
   const taking taken{lock_};
-  return attached(name);
+  nvm_store* const s = attached(name);
+  return s == nullptr || s->for_programs() == 0 ? nullptr : s;
 }
-nvm_store* object_stores::by_number(std::uint64_t number) {
+std::uint64_t object_stores::attachment_of(std::uint64_t number) {
   const taking taken{lock_};
   const auto at = number > UINT32_MAX ? numbers_.end() : numbers_.find(static_cast<std::uint32_t>(number));
-  return at == numbers_.end() ? nullptr : at->second;
+  return at == numbers_.end() ? 0 : at->second->attachment;
 }
 
 // The handle may say for a moment longer that it is attached.
@@ -610,90 +615,6 @@ bool object_stores::contents_at_work(NVM_POOL* pool) noexcept {
 }
 bool object_stores::close_contents(NVM_POOL* pool, bool exiting) noexcept {
   return !any_contents(pool, [&](store_contents& c) { return !c.close(exiting); });
-}
-
-// ---- facts ----------------------------------------------------------------------------------------------------------
-
-status object_stores::stat(std::string_view name, nvm_store_info& out) {
-  const taking taken{lock_};
-  close_what_has_ended();
-  const auto page = page_of(name);
-  if (!page) return page.error();
-  const auto f = side_->facts(*page);
-  if (!f) return f.error();
-  out = {};
-  out.number = f->number;
-  out.owner = f->rights.owner;
-  out.group = f->rights.group;
-  out.mode = f->rights.mode;
-  out.created = f->created;
-  out.pages = f->pages;
-  out.page_bytes = shape().page_bytes();
-  out.clusters = f->clusters;
-  out.objects = f->objects;
-  out.used_bytes = f->used_bytes;
-  out.quota = f->quota_bytes;
-  out.root = f->root;
-  out.key_values = f->key_values;
-  out.structures = f->structures;
-  if (const nvm_store* const s = attached(name)) {
-    out.attached = s->times;
-    out.read_only = s->read_only ? 1 : 0;
-  }
-  return intact(pool_);
-}
-
-status object_stores::configure(const nvm_stores_options& o) {
-  const taking taken{lock_};
-  if (o.burst != 0) {
-    if (status s = find_catalogue(wanted_catalogue::as_it_is); !s) return s;
-    if (catalogue_)
-      return fail(errc::exists, "%s has a catalogue of stores, of burst %u", path(), catalogue_->burst_names);
-    lsn_t lsn = 0;
-    if (status s = find_catalogue(wanted_catalogue::made, o.burst, &lsn); !s) return s;
-    if (status s = wait(lsn); !s) return s;
-  }
-  if (status s = collector_->configure(o); !s) return s;
-  if (o.protection == NVM_STORES_AS_THEY_ARE || guard_ == nullptr) return {};
-  const bool on = o.protection == NVM_STORES_PROTECTED;
-  if (on == (keeper_.guard != nullptr)) return {};
-  interrupt_detached(collected_.page);
-  close_what_has_ended();
-  if (!attached_.empty() || !closing_.empty())
-    return fail(errc::busy, "%s: stores are attached, or have been and are still waited for", path());
-  if (on) {
-    keeper_.guard = guard_.get();
-    protect_all();
-  } else {
-    keeper_.guard = nullptr;
-    unprotect();
-  }
-  return {};
-}
-
-status object_stores::statistics(nvm_stores_statistics& out) {
-  const taking taken{lock_};
-  close_what_has_ended();
-  out = {};
-  if (status s = find_catalogue(wanted_catalogue::as_it_is); !s) return s;
-  out.attached = attached_.size();
-  if (catalogue_) {
-    stores::names_reader m{bytes()};
-    const auto count = count_names(m, *catalogue_);
-    if (!count) return count.error();
-    out.names = *count;
-    out.burst = catalogue_->burst_names;
-    if (status s = each_dying(m, *catalogue_, [&](std::uint64_t) { return ++out.dying != 0; }); !s) return s;
-  }
-  if (guard_ != nullptr) {
-    const auto f = guard_->now();
-    out.closed_bytes = f.closed_bytes;
-    out.read_only_bytes = f.read_only_bytes;
-    out.protected_ranges = f.ranges;
-    out.left_open_bytes = f.left_open_bytes;
-    out.given_up = f.given_up ? 1 : 0;
-  }
-  return intact(pool_);
 }
 
 }  // namespace nvm::api

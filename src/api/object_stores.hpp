@@ -67,6 +67,8 @@ struct nvm_store {
   nvm::api::local_collection local;
   std::uint64_t attachment = 0;  // constant: store_side::attachment_of()
   unsigned for_library = 0;      // so often of `times`
+  unsigned owed = 0;             // so often the library is done with it, and could not detach it yet
+  [[nodiscard]] unsigned for_programs() const noexcept { return times - for_library; }
 };
 
 namespace nvm::api {
@@ -175,7 +177,8 @@ class object_stores {
   // Asked in a transaction: the store, if programs may change it by this handle.  From then on until the transaction
   // ends its pages are accessible.  Without the lock.
   [[nodiscard]] result<open_store*> for_change(const nvm_store& s) noexcept;
-  [[nodiscard]] nvm_store* by_number(std::uint64_t number);
+  // 0: the store of that number is not attached.
+  [[nodiscard]] std::uint64_t attachment_of(std::uint64_t number);
   [[nodiscard]] nvm_store* by_name(std::string_view name);
   [[nodiscard]] status set_root(nvm_store& s, open_transaction& t, std::uint64_t payload);
   [[nodiscard]] result<std::uint64_t> root_of(const nvm_store& s) const noexcept;
@@ -197,7 +200,10 @@ class object_stores {
   [[nodiscard]] static bool contents_at_work(NVM_POOL* pool) noexcept;
   [[nodiscard]] static bool close_contents(NVM_POOL* pool, bool exiting) noexcept;
   [[nodiscard]] bool trim(nvm_store& s) { return side_->trim(*s.of); }
-  [[nodiscard]] bool holds(const nvm_store& s, std::uint64_t offset) noexcept { return side_->holder(offset) == s.of; }
+  // Whether the place lies in it.  Another thread may detach it: a handle's attachment stays what it was.
+  [[nodiscard]] bool holds(std::uint64_t attachment, std::uint64_t offset) noexcept {
+    return attachment != 0 && attachment_at(offset) == attachment;
+  }
 
   // Between these two all pages can be read and written: for walks over the pool.
   void open_pages() noexcept {
@@ -211,6 +217,8 @@ class object_stores {
 
   [[nodiscard]] store_collector& collector() noexcept { return *collector_; }
   [[nodiscard]] status collect(const char* name, bool dry_run, nvm_store_gc_report& report);
+  // Stores that the library could not detach when it was done with them.  Under no lock.
+  void detach_what_is_owed();
   // The thread that collects ends.  Under no lock.
   static void stop_collecting(NVM_POOL* pool) noexcept;
   // A slice of work on detached stores; false: there is none.
@@ -261,6 +269,7 @@ class object_stores {
                                                attachments::rights may);
   enum class ended : std::uint8_t { gone, stays, again };
   [[nodiscard]] status detach_shut(nvm_store& s, attached_for who, const contents_of_store& shut, ended& what);
+  [[nodiscard]] bool is_here_for(const nvm_store& s, attached_for who) const noexcept;
   [[nodiscard]] static bool is_last_of_programs(const nvm_store& s, attached_for who) noexcept;
   [[nodiscard]] static errc not_here(const nvm_store& s) noexcept;
   // The library alone has it attached from now on.
@@ -293,7 +302,7 @@ class object_stores {
   struct detached_store {
     std::uint64_t page = 0;  // 0: there is none
     open_store* of = nullptr;
-    std::unique_ptr<object::beside_collection> runs;
+    std::unique_ptr<object::beside_collection> runs;  // null: it has ended
   };
   struct named_page {
     std::string name;
@@ -303,9 +312,10 @@ class object_stores {
   [[nodiscard]] bool fill_waiting();
   [[nodiscard]] bool waits_for_transactions(std::uint64_t page) const noexcept;
   void begin_detached(const named_page& which);
-  void end_detached() noexcept;
+  // errc::no_memory: the store stays attached for the library, and a later call detaches it.
+  status end_detached() noexcept;
   // Ends the collection of a detached store that a thread asks for.
-  void interrupt_detached(std::uint64_t page) noexcept;
+  [[nodiscard]] status interrupt_detached(std::uint64_t page) noexcept;
   void has_changed(std::uint64_t page) noexcept {
     unchanged_.erase(page);
     any_changed_ = true;
@@ -326,6 +336,7 @@ class object_stores {
   bool drops_left_ = true;                 // there may be some that a process has left
 
   std::unique_ptr<store_collector> collector_;
+  std::atomic<bool> owes_{false};  // some attached store has `owed`, or another thread sees to it
   std::atomic<unsigned> resting_{0};
   detached_store collected_;
   std::set<std::uint64_t> unchanged_;  // pages of stores that were not attached since their collection

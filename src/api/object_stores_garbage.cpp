@@ -9,6 +9,7 @@
 #include <algorithm>
 #include <cerrno>
 #include <new>
+#include <optional>
 #include <utility>
 
 #include "api/object_stores.hpp"
@@ -78,8 +79,47 @@ status object_stores::collect(const char* name, bool dry_run, nvm_store_gc_repor
       done = collector_->collect_now(**made, *store.of, dry_run, report);
     }
   }
-  if (status gone = detach(store, attached_for::library); !gone && done) return gone;
+  // A transaction that has allocated or freed there meanwhile keeps it attached for the library.  The result is that of
+  // the collection, and so is the message.
+  std::optional<reported> failure;
+  if (!done) failure.emplace(done.error());
+  if (!detach(store, attached_for::library)) {
+    const taking taken{lock_};
+    ++store.owed;
+    owes_.store(true, std::memory_order_relaxed);
+  }
+  if (failure) (void)failure->again();
   return done;
+}
+
+void object_stores::detach_what_is_owed() {
+  if (!owes_.load(std::memory_order_relaxed)) [[likely]]
+    return;
+  std::vector<nvm_store*> owing;
+  {
+    const taking taken{lock_};
+    for (const auto& [name, s] : attached_) {
+      if (s->owed != 0) owing.push_back(s.get());
+    }
+    owes_.store(false, std::memory_order_relaxed);
+  }
+  for (nvm_store* const s : owing) {
+    for (bool more = true; more;) {
+      {
+        // Another thread may be at it.
+        const taking taken{lock_};
+        if (s->owed == 0) break;
+        --s->owed;
+        more = s->owed != 0;
+      }
+      if (detach(*s, attached_for::library)) continue;
+      const taking taken{lock_};
+      if (s->of == nullptr) break;
+      ++s->owed;
+      owes_.store(true, std::memory_order_relaxed);
+      break;
+    }
+  }
 }
 
 // ---- detached -------------------------------------------------------------------------------------------------------
@@ -90,9 +130,10 @@ bool object_stores::collect_detached(const object::collection_slice& slice) noex
   const taking taken{lock_, std::adopt_lock};
   // Asked again under the lock: a thread that calls rest() waits for this lock once.
   if (side_ == nullptr || resting_.load(std::memory_order_relaxed) != 0) return false;
-  if (!collector_->detached()) {
-    end_detached();
-    return false;
+  // One whose collection has ended and that could not be detached then.
+  if (!collector_->detached() || (collected_.page != 0 && collected_.runs == nullptr)) {
+    const bool was_left = collector_->detached();
+    return end_detached() && was_left;
   }
   close_what_has_ended();
   if (collected_.page == 0) {
@@ -107,11 +148,14 @@ bool object_stores::collect_detached(const object::collection_slice& slice) noex
   const auto now = collector_->slice(*collected_.runs, collector_->detached_counts(), slice);
   if (now == beside_collection::state::goes_on || now == beside_collection::state::waits) return true;
   collector_->account(*collected_.runs, now, collector_->detached_counts());
-  unchanged_.insert(collected_.page);
+  if (now == beside_collection::state::failed && collected_.runs->why() == errc::no_memory) {
+    any_changed_ = true;  // the next round
+  } else {
+    unchanged_.insert(collected_.page);
+  }
   if (collected_.runs->sums().freed_objects != 0 && object::pages_of(*collected_.of) <= trimmed_pages_max)
     (void)side_->trim(*collected_.of);
-  end_detached();
-  return true;
+  return bool{end_detached()};
 } catch (const std::bad_alloc&) {
   return false;
 }
@@ -176,29 +220,36 @@ void object_stores::begin_detached(const named_page& which) {
     } else {
       unchanged_.insert(*page);
     }
-    return end_detached();
+    (void)end_detached();
+    return;
   }
   collector_->count_begun();
 }
 
-void object_stores::end_detached() noexcept {
-  if (collected_.page == 0) return;
-  collected_.runs->stop();
+status object_stores::end_detached() noexcept try {
+  if (collected_.page == 0) return {};
+  if (collected_.runs != nullptr) collected_.runs->stop();
   collected_.runs.reset();
+  closing_.reserve(closing_.size() + 1);
   closing after{collected_.page, {}, {}};
   // Only the collection has had it attached, and that has no transaction open.
-  const status detached = side_->detach(*collected_.of, after.left);
-  if (detached) closing_.push_back(std::move(after));
+  if (status detached = side_->detach(*collected_.of, after.left); !detached) return detached;
+  closing_.push_back(std::move(after));
   collected_ = {};
   close_what_has_ended();
+  return {};
+} catch (const std::bad_alloc&) {
+  return fail(errc::no_memory, "no volatile memory to detach a store that was collected");
 }
 
-void object_stores::interrupt_detached(std::uint64_t page) noexcept {
-  if (collected_.page == 0 || collected_.page != page) return;
-  collector_->account(*collected_.runs, beside_collection::state::waits, collector_->detached_counts());
-  collector_->count_interrupted();
-  any_changed_ = true;
-  end_detached();
+status object_stores::interrupt_detached(std::uint64_t page) noexcept {
+  if (collected_.page == 0 || collected_.page != page) return {};
+  if (collected_.runs != nullptr) {
+    collector_->account(*collected_.runs, beside_collection::state::waits, collector_->detached_counts());
+    collector_->count_interrupted();
+    any_changed_ = true;
+  }
+  return end_detached();
 }
 
 }  // namespace nvm::api

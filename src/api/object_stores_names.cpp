@@ -1,4 +1,4 @@
-// Names, rights and drops of the object stores of a pool.
+// Names, rights, drops and facts of the object stores of a pool.
 #include <algorithm>
 #include <cerrno>
 #include <chrono>
@@ -78,7 +78,7 @@ result<std::uint64_t> object_stores::page_of(std::string_view name) {
   if (!found) return found.error();
   if (status s = intact(pool_); !s) return s.error();
   if (!*found) return none_of(name);
-  interrupt_detached(**found);
+  if (status s = interrupt_detached(**found); !s) return s.error();
   return **found;
 }
 
@@ -425,6 +425,90 @@ status object_stores::finish_drops() {
     if (left) break;  // others wait for the same transactions, most likely
   }
   return {};
+}
+
+// ---- facts ----------------------------------------------------------------------------------------------------------
+
+status object_stores::stat(std::string_view name, nvm_store_info& out) {
+  const taking taken{lock_};
+  close_what_has_ended();
+  const auto page = page_of(name);
+  if (!page) return page.error();
+  const auto f = side_->facts(*page);
+  if (!f) return f.error();
+  out = {};
+  out.number = f->number;
+  out.owner = f->rights.owner;
+  out.group = f->rights.group;
+  out.mode = f->rights.mode;
+  out.created = f->created;
+  out.pages = f->pages;
+  out.page_bytes = shape().page_bytes();
+  out.clusters = f->clusters;
+  out.objects = f->objects;
+  out.used_bytes = f->used_bytes;
+  out.quota = f->quota_bytes;
+  out.root = f->root;
+  out.key_values = f->key_values;
+  out.structures = f->structures;
+  if (const nvm_store* const s = attached(name); s != nullptr && s->for_programs() != 0) {
+    out.attached = s->for_programs();
+    out.read_only = s->read_only ? 1 : 0;
+  }
+  return intact(pool_);
+}
+
+status object_stores::configure(const nvm_stores_options& o) {
+  const taking taken{lock_};
+  if (o.burst != 0) {
+    if (status s = find_catalogue(wanted_catalogue::as_it_is); !s) return s;
+    if (catalogue_)
+      return fail(errc::exists, "%s has a catalogue of stores, of burst %u", path(), catalogue_->burst_names);
+    lsn_t lsn = 0;
+    if (status s = find_catalogue(wanted_catalogue::made, o.burst, &lsn); !s) return s;
+    if (status s = wait(lsn); !s) return s;
+  }
+  if (status s = collector_->configure(o); !s) return s;
+  if (o.protection == NVM_STORES_AS_THEY_ARE || guard_ == nullptr) return {};
+  const bool on = o.protection == NVM_STORES_PROTECTED;
+  if (on == (keeper_.guard != nullptr)) return {};
+  if (status s = interrupt_detached(collected_.page); !s) return s;
+  close_what_has_ended();
+  if (!attached_.empty() || !closing_.empty())
+    return fail(errc::busy, "%s: stores are attached, or have been and are still waited for", path());
+  if (on) {
+    keeper_.guard = guard_.get();
+    protect_all();
+  } else {
+    keeper_.guard = nullptr;
+    unprotect();
+  }
+  return {};
+}
+
+status object_stores::statistics(nvm_stores_statistics& out) {
+  const taking taken{lock_};
+  close_what_has_ended();
+  out = {};
+  if (status s = find_catalogue(wanted_catalogue::as_it_is); !s) return s;
+  for (const auto& [name, s] : attached_) out.attached += s->for_programs() != 0 ? 1 : 0;
+  if (catalogue_) {
+    stores::names_reader m{bytes()};
+    const auto count = count_names(m, *catalogue_);
+    if (!count) return count.error();
+    out.names = *count;
+    out.burst = catalogue_->burst_names;
+    if (status s = each_dying(m, *catalogue_, [&](std::uint64_t) { return ++out.dying != 0; }); !s) return s;
+  }
+  if (guard_ != nullptr) {
+    const auto f = guard_->now();
+    out.closed_bytes = f.closed_bytes;
+    out.read_only_bytes = f.read_only_bytes;
+    out.protected_ranges = f.ranges;
+    out.left_open_bytes = f.left_open_bytes;
+    out.given_up = f.given_up ? 1 : 0;
+  }
+  return intact(pool_);
 }
 
 }  // namespace nvm::api

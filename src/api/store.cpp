@@ -39,6 +39,7 @@ status on_stores(NVM_POOL* pool, const char* name, effects what, Call&& call) no
   if (what == effects::changes) {
     if (pool->file->read_only()) return fail(errc::read_only, "%s is open read-only", pool->file->path());
   }
+  if (what != effects::looks) (*all)->detach_what_is_owed();
   return call(**all);
 } catch (const std::bad_alloc&) {
   return fail(errc::no_memory, "no volatile memory for a store");
@@ -279,7 +280,7 @@ int nvm_store_set_root(nvm_store* store, void* object) {
     const std::uint64_t payload = object == nullptr ? 0 : api::offset_of(*store, object);
     if (object != nullptr) {
       const auto found = store->pool->engine->find(payload);
-      if (!found || found->payload != payload || !all.holds(*store, payload)) {
+      if (!found || found->payload != payload || !all.holds(store->attachment, payload)) {
         return fail(errc::bad_pointer, "root %p is no object of store \"%s\"", object, store->name.c_str());
       }
     }
@@ -355,9 +356,10 @@ void* nvm_store_at(NVM_POOL* pool, nvm_store_ref ref) {
   void* found = nullptr;
   const nvm::status s =
       api::on_stores(pool, "nvm_store_at()", api::effects::looks, [&](api::object_stores& all) -> nvm::status {
-        nvm_store* const of = all.by_number(ref.store);
-        if (of == nullptr) return fail(errc::not_found, "%s: store %lu is not attached", pool->file->path(), ref.store);
-        if (!all.holds(*of, ref.place))
+        const std::uint64_t attachment = all.attachment_of(ref.store);
+        if (attachment == 0)
+          return fail(errc::not_found, "%s: store %lu is not attached", pool->file->path(), ref.store);
+        if (!all.holds(attachment, ref.place))
           return fail(errc::bad_pointer, "store %lu has no object at offset %lu", ref.store, ref.place);
         const auto o = pool->engine->find(ref.place);
         if (!o) return o.error();

@@ -129,14 +129,20 @@ class heap_engine final : public engine {
   result<object_facts> find(std::uint64_t payload) noexcept override {
     if (payload < sizeof(layout::object_header)) return fail(errc::bad_pointer, "offset %lu is no object", payload);
     const std::uint64_t offset = payload - sizeof(layout::object_header);
-    auto o = heap_.places().find(offset, layout::object_layout::typed);
-    if (!o) return not_found(payload, o.error());
-    return facts_of(offset, o->bytes, o->reserved);
+    typename heap_type::space_type::stores_stay stay;
+    auto o = heap_.places().find(offset, layout::object_layout::typed, stay);
+    if (o) return facts_of(offset, o->bytes, o->reserved);
+    stay = {};
+    return not_found(payload, o.error());
   }
 
   result<object_facts> find_around(std::uint64_t at) noexcept override {
-    auto o = heap_.places().find_around(at, layout::object_layout::typed);
-    if (!o) return not_found(at, o.error());
+    typename heap_type::space_type::stores_stay stay;
+    auto o = heap_.places().find_around(at, layout::object_layout::typed, stay);
+    if (!o) {
+      stay = {};
+      return not_found(at, o.error());
+    }
     auto facts = facts_of(o->offset, o->bytes, o->reserved);
     if (facts && at - facts->payload >= facts->bytes) return fail(errc::bad_pointer, "offset %lu is in no object", at);
     return facts;

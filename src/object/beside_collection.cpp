@@ -406,7 +406,8 @@ beside_collection::outcome beside_collection::release_all(tx::open_transaction& 
 
 beside_collection::state beside_collection::free_condemned(errc& why) {
   const auto t = host_.begin();
-  if (!t) return state::waits;
+  if (!t && t.error() == errc::no_memory) why = t.error();
+  if (!t) return why == errc::ok ? state::waits : state::failed;
   std::vector<tx::hook> none;
   // Where nobody watches nothing would be asked.
   if (who_ == with::transactions) watch_.frees_garbage((*t)->lane());

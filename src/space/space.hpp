@@ -57,6 +57,7 @@
 #include <map>
 #include <memory>
 #include <mutex>
+#include <shared_mutex>
 #include <span>
 #include <vector>
 
@@ -179,42 +180,25 @@ class space final : public space_types, public region_pages, public store_pages 
 
   // ---- objects ----
 
+  // Keeps attached stores as they are, and their pages accessible; empty: nothing had to be kept.
+  using stores_stay = std::shared_lock<writers_first_lock>;
+
   // The object that starts at `offset`, its header included.  errc::bad_pointer if none does; corrupt if what stands
-  // there fails its checks.
+  // there fails its checks.  The store that has it may be detached on return.
   // `who` is the caller: name_of() a lane that it holds, or nobody.
   [[nodiscard]] result<object> find(std::uint64_t offset, layout::object_layout l,
                                     unsigned who = space_index::nobody) noexcept {
-    const geometry& g = index_.sizes();
-    if (offset < g.data_offset || offset - g.data_offset >= index_.pages.size_pages() << g.page_shift) {
-      return fail(errc::bad_pointer, "offset %lu lies in no page of the pool", offset);
-    }
-    const std::uint64_t page = g.page_of(offset);
-    for (;;) {
-      std::uint64_t head = page;
-      const page_state s = state_at(head);
-      if (s.is_extent()) {
-        extent& e = s.descriptor();
-        const unlocking guard{index_.lock(e, who)};
-        // Otherwise it was given back since we read the state: look again.
-        if (e.page == head) return look(e, offset, l);
-        continue;
-      }
-      if (s.what() == page_state::type::run) return run_at(page, s, offset, l);
-      if (s.what() == page_state::type::quarantined) {
-        return fail(errc::corrupt, "offset %lu lies in an extent whose metadata is damaged", offset);
-      }
-      const auto known = index_.look_up(page);
-      if (!known) return known.error();
-      if (*known) continue;
-      const auto in_store = look_up_in_store(page, offset);
-      if (!in_store) return in_store.error();
-      if (!*in_store) return no_object(offset);
-    }
+    stores_stay stay;
+    return find(offset, l, who, stay, lasting::no);
+  }
+  // The same; as long as `stay` lives the object can be looked at, also in a store.
+  [[nodiscard]] result<object> find(std::uint64_t offset, layout::object_layout l, stores_stay& stay) noexcept {
+    return find(offset, l, space_index::nobody, stay, lasting::yes);
   }
 
   // The object that holds the byte at `offset`, its header included.  errc::bad_pointer if none does.  O(1), however
-  // far the object begins before it.
-  [[nodiscard]] result<object> find_around(std::uint64_t offset, layout::object_layout l) noexcept;
+  // far the object begins before it.  `stay` as above.
+  [[nodiscard]] result<object> find_around(std::uint64_t offset, layout::object_layout l, stores_stay& stay) noexcept;
 
   // The open transaction of `lane` frees `o`.  errc::bad_pointer if one does already, or if `o` is not what it was when
   // it was found.
@@ -495,6 +479,10 @@ class space final : public space_types, public region_pages, public store_pages 
                      const log::intent* clear = nullptr) noexcept;
   [[nodiscard]] held hold(extent& e, std::uint64_t offset, unsigned lane) noexcept;
   [[nodiscard]] bool is_still(extent& e, unsigned slot, const object& o) const noexcept;
+  // Whether `stay` has to keep what was found, or only what is looked at on the way.
+  enum class lasting : bool { no, yes };
+  [[nodiscard]] result<object> find(std::uint64_t offset, layout::object_layout l, unsigned who, stores_stay& stay,
+                                    lasting kept) noexcept;
   [[nodiscard]] result<object> look(extent& e, std::uint64_t offset, layout::object_layout wanted) noexcept;
   // Generation 0: of a medium that has nothing to replay.
   [[nodiscard]] static log::tag tag_of(unsigned lane, std::uint64_t generation) noexcept {
@@ -543,9 +531,12 @@ class space final : public space_types, public region_pages, public store_pages 
 
   // ---- stores (space_stores.hpp) ----
   using link_word = std::uint64_t;  // offset of a checked word that leads to a cluster
+  // True: `stay` keeps the stores only now, and what was seen before may be gone.
+  [[nodiscard, gnu::noinline]] bool begin_to_stay(stores_stay& stay) noexcept;
+  // Stores stay meanwhile.
   [[nodiscard, gnu::noinline]] result<bool> look_up_in_store(std::uint64_t page, std::uint64_t offset) noexcept;
   [[nodiscard, gnu::noinline]] result<object> find_around_in_store(std::uint64_t page, std::uint64_t offset,
-                                                                   layout::object_layout l) noexcept;
+                                                                   layout::object_layout l, stores_stay& stay) noexcept;
   [[nodiscard, gnu::noinline]] static errc of_read_only_store(std::uint64_t offset) noexcept {
     return fail(errc::read_only, "object at offset %lu lies in a store that is attached read-only", offset);
   }

@@ -11,7 +11,6 @@
 
 #include <atomic>
 #include <cstdint>
-#include <shared_mutex>
 
 #include "space/open_store.hpp"
 #include "space/page_map.hpp"
@@ -19,6 +18,7 @@
 #include "space/pages_of_stores.hpp"
 #include "space/run_allocator.hpp"
 #include "space/slot_index.hpp"
+#include "sync/sync.hpp"
 
 namespace nvm {
 
@@ -96,7 +96,7 @@ class space_index {
   attached_stores stores;
   // Held shared by a thread that looks something up in a store which it found by an address, alone by one that detaches
   // a store.
-  std::shared_mutex detaching;
+  writers_first_lock detaching;
 
   // As look_up(), of a page that an attached store has; `detaching` is held.
   [[nodiscard]] result<bool> look_up_in(open_store& s, std::uint64_t page) noexcept;

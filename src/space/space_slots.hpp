@@ -212,7 +212,51 @@ auto space<M, S>::look(extent& e, std::uint64_t offset, layout::object_layout wa
 }
 
 template <media M, log::settler S>
-auto space<M, S>::find_around(std::uint64_t offset, layout::object_layout l) noexcept -> result<object> {
+auto space<M, S>::find(std::uint64_t offset, layout::object_layout l, unsigned who, stores_stay& stay,
+                       lasting kept) noexcept -> result<object> {
+  const geometry& g = index_.sizes();
+  if (offset < g.data_offset || offset - g.data_offset >= index_.pages.size_pages() << g.page_shift) {
+    return fail(errc::bad_pointer, "offset %lu lies in no page of the pool", offset);
+  }
+  const std::uint64_t page = g.page_of(offset);
+  for (;;) {
+    std::uint64_t head = page;
+    const page_state s = state_at(head);
+    if (s.is_extent()) {
+      extent& e = s.descriptor();
+      {
+        const unlocking guard{index_.lock(e, who)};
+        // Otherwise it was given back since we read the state: look again.
+        if (e.page != head) continue;
+        // A store is detached under the lock of its arena.
+        if (kept == lasting::no || stay.owns_lock() || e.arena.load(std::memory_order_relaxed) <= index_.orphans()) {
+          return look(e, offset, l);
+        }
+      }
+      (void)begin_to_stay(stay);
+      continue;
+    }
+    if (s.what() == page_state::type::run) {
+      if (s.store() != 0 && begin_to_stay(stay)) continue;
+      return run_at(page, s, offset, l);
+    }
+    if (s.what() == page_state::type::quarantined) {
+      return fail(errc::corrupt, "offset %lu lies in an extent whose metadata is damaged", offset);
+    }
+    const auto known = index_.look_up(page);
+    if (!known) return known.error();
+    if (*known) continue;
+    if (index_.cluster_around(page) == no_cluster) return no_object(offset);
+    if (begin_to_stay(stay)) continue;
+    const auto in_store = look_up_in_store(page, offset);
+    if (!in_store) return in_store.error();
+    if (!*in_store) return no_object(offset);
+  }
+}
+
+template <media M, log::settler S>
+auto space<M, S>::find_around(std::uint64_t offset, layout::object_layout l, stores_stay& stay) noexcept
+    -> result<object> {
   const geometry& g = index_.sizes();
   if (offset < g.data_offset || offset - g.data_offset >= index_.pages.size_pages() << g.page_shift) {
     return fail(errc::bad_pointer, "offset %lu lies in no page of the pool", offset);
@@ -232,9 +276,9 @@ auto space<M, S>::find_around(std::uint64_t offset, layout::object_layout l) noe
     if (before <= slot) begin = at + (slot - before) * shape.slot_bytes;
   } else {
     if (index_.pages.is_free(page)) return no_object(offset);
-    if (index_.cluster_around(page) != no_cluster) return find_around_in_store(page, offset, l);
+    if (index_.cluster_around(page) != no_cluster) return find_around_in_store(page, offset, l, stay);
     if (const auto nearest = index_.pages.head_before(page)) {
-      auto found = find(g.page_offset(*nearest), l);
+      auto found = find(g.page_offset(*nearest), l, stay);
       if (found && offset - found->offset < found->bytes) return found;
     }
     // A head was missed while its neighbours changed (page_heads.hpp).  Pages of a run, but for the first, have neither
@@ -243,7 +287,7 @@ auto space<M, S>::find_around(std::uint64_t offset, layout::object_layout l) noe
     begin = g.page_offset(head);
   }
   if (begin == no_page) return no_object(offset);
-  auto found = find(begin, l);
+  auto found = find(begin, l, stay);
   if (found && offset - begin >= found->bytes) return no_object(offset);
   return found;
 }

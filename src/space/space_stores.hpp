@@ -102,10 +102,16 @@ open_store* space<M, S>::attached_at(std::uint64_t offset) noexcept {
 // ---- objects -------------------------------------------------------------------------------------------------------
 
 template <media M, log::settler S>
+bool space<M, S>::begin_to_stay(stores_stay& stay) noexcept {
+  if (stay.owns_lock()) return false;
+  stay = stores_stay{index_.detaching};
+  return true;
+}
+
+template <media M, log::settler S>
 result<bool> space<M, S>::look_up_in_store(std::uint64_t page, std::uint64_t offset) noexcept {
   const std::uint64_t head = index_.cluster_around(page);
   if (head == no_cluster) return false;
-  const std::shared_lock guard{index_.detaching};
   const page_state s = index_.states.get(head);
   // A store that is being detached has given its arena up, though its clusters keep their states a while; the pages of
   // one that is being attached may be inaccessible yet.
@@ -117,20 +123,21 @@ result<bool> space<M, S>::look_up_in_store(std::uint64_t page, std::uint64_t off
 }
 
 template <media M, log::settler S>
-auto space<M, S>::find_around_in_store(std::uint64_t page, std::uint64_t offset, layout::object_layout l) noexcept
-    -> result<object> {
+auto space<M, S>::find_around_in_store(std::uint64_t page, std::uint64_t offset, layout::object_layout l,
+                                       stores_stay& stay) noexcept -> result<object> {
+  (void)begin_to_stay(stay);
   const auto known = look_up_in_store(page, offset);
   if (!known) return known.error();
   std::uint64_t head = page;
   // An extent that has only now been indexed.
-  if (state_at(head).is_extent()) return find_around(offset, l);
+  if (state_at(head).is_extent()) return find_around(offset, l, stay);
   const std::uint64_t cluster_page = index_.cluster_around(page);
   if (cluster_page == no_cluster) return no_object(offset);
   const unsigned place = index_.states.get(cluster_page).store();
   open_store* s = place == 0 ? nullptr : index_.stores.at(place);
   const auto begin = s == nullptr ? std::nullopt : s->head_of(page);
   if (!begin) return no_object(offset);
-  auto found = find(index_.sizes().page_offset(*begin), l);
+  auto found = find(index_.sizes().page_offset(*begin), l, stay);
   if (found && offset - found->offset >= found->bytes) return no_object(offset);
   return found;
 }

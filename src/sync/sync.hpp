@@ -5,3 +5,4 @@
 #include "sync/epochs.hpp"
 #include "sync/spin_lock.hpp"
 #include "sync/thread_token.hpp"
+#include "sync/writers_first_lock.hpp"

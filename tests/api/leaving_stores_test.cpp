@@ -180,6 +180,51 @@ TEST_P(leaving_store, comes_back_read_only_under_announced_stores) {
   }
 }
 
+// What asks about an address may find the object or not; it looks at no page that is closed meanwhile.
+TEST_P(leaving_store, is_asked_about_while_it_comes_and_goes) {
+  nvm_store* s = attached();
+  ASSERT_EQ(nvm_tx_begin(pool()), 0) << nvm_errormsg();
+  std::vector<void*> objects;
+  for (const std::size_t bytes : {24U, 3000U, 40'000U, 1'000'000U}) {
+    objects.push_back(nvm_store_alloc(s, 9, bytes));
+    ASSERT_NE(objects.back(), nullptr) << nvm_errormsg();
+  }
+  ASSERT_EQ(nvm_tx_commit(pool()), 0) << nvm_errormsg();
+  std::vector<nvm_store_ref> refs;
+  for (void* const p : objects) refs.push_back(nvm_store_ref_of(p));
+
+  std::atomic<bool> over{false};
+  std::atomic<long> found{0}, absent{0}, wrong{0};
+  const auto note = [&](bool is_there, bool is_right) {
+    ++(is_there ? found : absent);
+    if (!(is_there ? is_right : nvm_errno() == NVM_E_BAD_POINTER || nvm_errno() == NVM_E_NOT_FOUND)) ++wrong;
+  };
+  std::vector<std::thread> askers;
+  for (unsigned t = 0; t < 2; ++t) {
+    askers.emplace_back([&] {
+      for (std::size_t i = 0; !over; i = (i + 1) % objects.size()) {
+        void* const at = nvm_store_at(pool(), refs[i]);
+        note(at != nullptr, at == objects[i]);
+        const std::size_t bytes = nvm_size_of(pool(), objects[i]);
+        note(bytes != 0, bytes >= 24);
+        const std::uint32_t type = nvm_type_of(pool(), objects[i]);
+        note(type != 0, type == 9);
+        if (nvm_store* const of = nvm_store_of(objects[i]); of != nullptr) (void)nvm_store_ref_of(objects[i]);
+      }
+    });
+  }
+  for (int i = 0; i < rounds_of_build(4000) && s != nullptr; ++i) {
+    EXPECT_EQ(nvm_store_detach(s), 0) << nvm_errormsg();
+    s = attached(i % 4 == 3 ? unsigned{NVM_STORE_READ_ONLY} : 0U);
+  }
+  over = true;
+  for (auto& t : askers) t.join();
+  EXPECT_EQ(wrong, 0);
+  EXPECT_GT(found, 0);
+  EXPECT_GT(absent, 0);
+  EXPECT_EQ(nvm_store_detach(s), 0) << nvm_errormsg();
+}
+
 // A transaction has stored into free pages, of which one becomes a store's.
 TEST_P(leaving_store, begins_under_a_stray_store) {
   engines::store_side& side = **pool()->engine->stores();

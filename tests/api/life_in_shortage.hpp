@@ -56,9 +56,9 @@ class life_in_shortage {
   template <class F>
   void attempt(const char* what, F&& f) {
     if (testing::Test::HasFailure() || f() >= 0) return;
+    injected.relieve();  // what follows allocates to say what failed
     EXPECT_TRUE(injected.struck()) << what << ": " << nvm_errormsg();
     EXPECT_EQ(nvm_errno(), NVM_E_NO_MEMORY) << what << ": " << nvm_errormsg();
-    injected.relieve();
     if (pool_ != nullptr) look();
     EXPECT_GE(f(), 0) << what << ", again: " << nvm_errormsg();
     if (pool_ != nullptr) look();

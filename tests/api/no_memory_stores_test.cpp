@@ -1,9 +1,11 @@
 // Object stores when volatile memory runs out at any allocation: a store that is deleted goes, by a later call if not
 // by this one.  What another thread may do at any allocation.
+#include <chrono>
 #include <thread>
 #include <vector>
 
 #include "../scratch_folder.hpp"
+#include "collected_stores.hpp"
 #include "life_in_shortage.hpp"
 #include "nvm/malloc.h"
 #include "nvm/space.h"
@@ -92,6 +94,84 @@ class life_of_attached_stores final : public life_in_shortage {
 
 TEST(no_memory_stores, are_attached_and_detached_at_any_allocation) {
   for (const bool lasting : {false, true}) life_of_attached_stores{}.run_all(lasting, 10);
+}
+
+// ---- collections
+
+// The library attaches the store for itself, and lets it go.
+class life_of_collected_stores : public life_in_shortage {
+ protected:
+  void before() override {
+    collection::know_types();
+    nvm_pool_options o{};
+    o.size = 1 << 20;
+    o.lanes = 2;
+    pool_ = nvm_pool_create_with(path().c_str(), &o);
+    ASSERT_NE(pool_, nullptr) << nvm_errormsg();
+    nvm_store* const s = nvm_store_attach(pool_, "a", NVM_STORE_CREATE);
+    ASSERT_NE(s, nullptr) << nvm_errormsg();
+    ASSERT_EQ(nvm_tx_begin(pool_), 0) << nvm_errormsg();
+    for (int i = 0; i < 3; ++i) {
+      void* const p = nvm_store_calloc(s, collection::link_id, 1, sizeof(collection::link));
+      ASSERT_EQ(nvm_store_set_root(s, p), 0) << nvm_errormsg();
+    }
+    ASSERT_EQ(nvm_tx_commit(pool_), 0) << nvm_errormsg();
+    ASSERT_EQ(nvm_store_detach(s), 0) << nvm_errormsg();
+  }
+  void look() override {
+    if (testing::Test::HasFailure()) return;
+    EXPECT_EQ(nvm_store_find(pool_, "a"), nullptr);
+    nvm_store_info now{};
+    if (nvm_store_stat(pool_, "a", &now) == 0) {
+      EXPECT_EQ(now.attached, 0U);
+    }
+  }
+  void look_again() override {
+    look();
+    nvm_store* const s = nvm_store_attach(pool_, "a", NVM_STORE_READ_ONLY);
+    ASSERT_NE(s, nullptr) << nvm_errormsg();
+    EXPECT_EQ(nvm_store_detach(s), 0) << nvm_errormsg();
+    EXPECT_EQ(nvm_store_detach(s), -1);
+    EXPECT_EQ(nvm_store_delete(pool_, "a"), 0) << nvm_errormsg();
+    close();
+    EXPECT_EQ(check(), 0) << nvm_errormsg();
+  }
+};
+
+class life_of_stores_collected_by_request final : public life_of_collected_stores {
+ private:
+  void live() override {
+    attempt("gc", [&] { return nvm_store_gc(pool_, "a", nullptr, nullptr); });
+    look();
+  }
+};
+TEST(no_memory_stores, are_collected_at_any_allocation) {
+  for (const bool lasting : {false, true}) life_of_stores_collected_by_request{}.run_all(lasting, 10);
+}
+
+class life_of_stores_collected_by_a_thread final : public life_of_collected_stores {
+ private:
+  static nvm_stores_options collecting(std::uint32_t what) {
+    nvm_stores_options o{};
+    o.collect = what;
+    o.collect_period_ms = 1;
+    o.collect_load = 1'000'000;
+    return o;
+  }
+  void live() override {
+    const nvm_stores_options begin = collecting(NVM_STORES_COLLECT_DETACHED);
+    attempt("collect", [&] { return nvm_stores_configure(pool_, &begin); });
+    nvm_collection_statistics now{};
+    for (int i = 0; i < 30 && now.detached.finished == 0; ++i) {
+      std::this_thread::sleep_for(std::chrono::milliseconds{1});
+      (void)nvm_stores_get_collections(pool_, &now);
+    }
+    const nvm_stores_options end = collecting(NVM_STORES_COLLECT_NOTHING);
+    attempt("collect nothing", [&] { return nvm_stores_configure(pool_, &end); });
+  }
+};
+TEST(no_memory_stores, are_collected_by_a_thread_at_any_allocation) {
+  for (const bool lasting : {false, true}) life_of_stores_collected_by_a_thread{}.run_all(lasting, 10);
 }
 
 // ---- trims by another thread ----------------------------------------------------------------------------------------
