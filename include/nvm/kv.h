@@ -118,7 +118,7 @@ NVM_API int nvm_kv_update(nvm_kv *kv, const void *key, size_t key_bytes, size_t 
 /* Operations on stores of one pool that happen together or not at all, in the order given; later ones see earlier ones.
  * With a store of index regions all are on that store, and on ssd take half of the log at most (NVM_E_LOG_FULL).
  * 0; or -1, and nothing has changed (but see NVM_E_IN_DOUBT above): *failed (may be NULL) is the index of the operation
- * that failed. */
+ * that failed, or `count` where all could be done and the commit failed. */
 enum nvm_kv_operation_kind { NVM_KV_PUT = 1, NVM_KV_REMOVE = 2 };
 typedef struct nvm_kv_operation {
   nvm_kv *kv;

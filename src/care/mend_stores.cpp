@@ -102,13 +102,14 @@ class store_mender {
     if (status s = mend_directory(*all_, objects_, tell_); !s || all_->directory == nullptr) return s;
     if (status s = look_at_all(); !s) return s;
     for (damaged_store& d : damaged_) {
-      if (status s = read(d); !s) return s;
+      if (status s = is_dropped(d) ? status{} : read(d); !s) return s;
     }
     for (const damaged_store& d : damaged_) {
       if (status s = forget_name(d.name); !s) return s;
     }
     if (status s = free_unreached(); !s) return s;
     for (const damaged_store& d : damaged_) {
+      if (is_dropped(d)) continue;
       if (status s = d.is_unknown ? status{} : make_anew(d); !s) return s;
       tell(d);
     }
@@ -120,6 +121,10 @@ class store_mender {
 
  private:
   using object = object_of_stores;
+  // Its drop could not come to its end: all that is left of it is room.
+  [[nodiscard]] static bool is_dropped(const damaged_store& d) noexcept {
+    return d.name.empty() || d.name.front() == '\0';
+  }
   [[nodiscard]] nvm_kv* open(const nvm_kv_options& how) {
     return home_ == nullptr ? nvm_kv_open(pool_, new_name, &how) : nvm_kv_open_in(home_, new_name, &how);
   }

@@ -16,6 +16,7 @@
 #include "base/plant.hpp"
 #include "kv/kv_layout.hpp"
 #include "nvm/stm.h"
+#include "space/space_layout.hpp"
 #include "store/own_links.hpp"
 
 namespace nvm::keyed {
@@ -63,6 +64,7 @@ struct pool_bytes {
   // More objects than the pool's pages have room for: a walk that meets so many goes round.
   std::uint64_t (*objects_max)(NVM_POOL*) = nullptr;
   NVM_POOL* pool = nullptr;
+  bool has_headers = true;                 // before each object; a log has them elsewhere, under its own checks
   std::unique_ptr<home_of_stores> home{};  // null: its stores are the pool's own
   stores::own_links links{};               // where there is none
 
@@ -143,6 +145,14 @@ class access {
     if (pool_->home != nullptr) [[unlikely]]
       return static_cast<T*>(api::allocate_in(tx_, pool_->pool, &pool_->home->store(), type, bytes));
     return static_cast<T*>(nvm_stm_alloc(tx_, type, bytes));
+  }
+  // Whether the object at `place`, which has been followed, is one of this type with so many bytes at least, as its
+  // header says.
+  [[nodiscard]] bool object_has(std::uint64_t place, std::uint32_t type, std::uint64_t bytes) const {
+    if (!pool_->has_headers) return true;
+    const std::uint64_t at = place - sizeof(layout::object_header);
+    const layout::object_header h{load(known<std::uint64_t>(at)), type, 0};
+    return layout::object_header_holds(h, at) && bytes <= layout::object_size(h);
   }
   [[nodiscard]] status release(std::uint64_t place) const {
     if (nvm_stm_free(tx_, pool_->base + place) == 0) return {};

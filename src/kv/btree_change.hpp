@@ -132,7 +132,7 @@ inline unsigned worthwhile(unsigned prefix, unsigned possible, const leaf_slot* 
     leaf_slot* slot = &p.at->slots[slot_at(p.image.order, at.position)];
     record r;
     if (status s = record_of(op, p.image.slots[slot_at(p.image.order, at.position)].record, r); !s) return s;
-    if (fits(r, value.count)) {
+    if (fits(op, op.sums, 0, r, value.count)) {
       overwrite(op, op.count, op.sums, r, k, value);
       return {};
     }

@@ -326,7 +326,7 @@ int64_t nvm_kv_size(nvm_kv* kv) {
   return s ? static_cast<std::int64_t>(entries) : api::report(s.error());
 }
 
-int nvm_kv_get_statistics(nvm_kv* kv, nvm_kv_statistics* out) {
+int nvm_kv_get_statistics(nvm_kv* kv, nvm_kv_statistics* out) try {
   const nvm::platform::in_call here;
   nvm::status s = keyed::usable(kv);
   if (s && out == nullptr) s = fail(errc::invalid, "the result is NULL");
@@ -358,6 +358,8 @@ int nvm_kv_get_statistics(nvm_kv* kv, nvm_kv_statistics* out) {
                                       : static_cast<double>(f.leaves) * layout::leaf_slots;
   out->load = slots == 0 ? 0 : static_cast<double>(f.sum.entries) / slots;
   return 0;
+} catch (const std::bad_alloc&) {
+  return api::report(fail(errc::no_memory, "no volatile memory for a look at a store"));
 }
 
 }  // extern "C"

@@ -33,15 +33,21 @@ nvm::status nvm_kv_cursor::refill_from_regions() {
 
 nvm::status nvm_kv_cursor::refill() {
   if (walk != nullptr) return refill_from_regions();
-  if (!entries.empty()) {
+  if (filling) {
+    // The attempt before this one has not returned: a conflict has begun the program's transaction anew.
+    entries.clear();
+    from = begun;
+  } else if (!entries.empty()) {
     const place& e = entries.back();
     last.assign(reinterpret_cast<const char*>(bytes.data() + e.at), e.key_bytes);
     from.has_key = true;
     from.inclusive = false;
   }
   if (from.has_key) from.at = nvm::keyed::key_of(last);
-  const keyed::fetch_from start = from;
+  const keyed::fetch_from start = begun = from;
   bool no_more = false;
+  filling = true;
+  next = 0;
   const nvm::status s = nvm::keyed::run_on(kv, [&](keyed::operation& op) {
     entries.clear();
     bytes.clear();
@@ -50,10 +56,15 @@ nvm::status nvm_kv_cursor::refill() {
     from = start;
     return keyed::fetch(op, from, *this, no_more);
   });
-  if (!s) return s;
+  filling = false;
+  if (!s) {
+    // It has given nothing out, and the next call begins here again.
+    entries.clear();
+    from = start;
+    return s;
+  }
   keep_passed();
   ended = no_more || reached_end;
-  next = 0;
   wanted = std::min(wanted * 2, wanted_max);
   return {};
 }
@@ -116,7 +127,7 @@ int nvm_kv_cursor_next(nvm_kv_cursor* cursor, nvm_kv_entry* entry) try {
   if (cursor->walk != nullptr) {
     if (nvm::status s = keyed::lewat::outside_of_transactions(); !s) return api::report(s.error());
   }
-  while (cursor->next == cursor->entries.size()) {
+  while (cursor->filling || cursor->next == cursor->entries.size()) {
     if (cursor->ended || cursor->left == 0) return cursor->end();
     cursor->wanted = std::min<std::uint64_t>(cursor->wanted, cursor->left);
     if (nvm::status s = cursor->refill(); !s) return api::report(s.error());

@@ -85,6 +85,8 @@ struct nvm_kv_cursor final : keyed::receiver {
   bool reached_end = false;
   std::size_t wanted = wanted_first;
   std::size_t next = 0;
+  bool filling = false;  // by a fetch that has not returned; it began at
+  keyed::fetch_from begun{};
   std::vector<place> entries;
   std::vector<std::byte> bytes;
   std::vector<std::uint64_t> passed_now;  // places of damaged records of this attempt of a fetch

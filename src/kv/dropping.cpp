@@ -11,14 +11,29 @@ struct freed_objects {
   totals sum;
 };
 
+// A link that is damaged may lead to another store's record, which its sum shows: that stays, and what the link led to
+// before is lost room.  Of stores without sums only the object's type is known.
+[[nodiscard]] status is_own(const operation& op, const record& r, std::uint64_t links, bool& own) {
+  own = op.object_has(r.place - links, layout::kv_type_record, links + layout::record_bytes(r.sizes));
+  if (!own || !op.sums.on) return {};
+  const auto mark = scratch::of_thread().here();
+  key k;
+  bytes_view value;
+  const status held = read_whole(op, r, k, value);
+  scratch::of_thread().rewind(mark);
+  own = held.has_value();
+  return held || held.error() == errc::corrupt ? status{} : held;
+}
 [[nodiscard]] status free_record(operation& op, std::uint64_t place, std::uint64_t links, freed_objects& f) {
   record r;
   if (status s = read_record(op, place, r); !s) return s;
+  bool own = false;
+  if (status s = is_own(op, r, links, own); !s) return s;
   ++f.objects;
   ++f.sum.entries;
   f.sum.key_bytes += r.sizes.key;
   f.sum.value_bytes += r.sizes.value;
-  return op.release(place - links);
+  return own ? op.release(place - links) : status{};
 }
 [[nodiscard]] status free_node(operation& op, std::uint64_t place, freed_objects& f) {
   ++f.objects;

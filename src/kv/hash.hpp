@@ -310,7 +310,7 @@ struct found {
 [[nodiscard]] inline status put(operation& op, const key& k, bytes_view value) {
   found f;
   if (status s = find(op, k, f); !s) return s;
-  if (f.r.place != 0 && fits(f.r, value.count)) {
+  if (f.r.place != 0 && fits(op, op.sums, 0, f.r, value.count)) {
     overwrite(op, op.count, op.sums, f.r, k, value);
     return {};
   }

@@ -147,13 +147,13 @@ status regions_index::accepts_changes() const noexcept {
 }
 
 errc regions_index::damaged(std::uint64_t rid) const noexcept {
-  return fail(errc::corrupt, "key-value store \"%s\": region %016lx of set %s fails its check: sizes of an entry",
-              store_.name.c_str(), rid, set_name(store_.seed).c_str());
+  return fail(errc::corrupt,
+              "key-value store \"%s\": region %016lx of set kv-%016lx fails its check: sizes of an entry",
+              store_.name.c_str(), rid, store_.seed);
 }
 errc regions_index::damaged_entry(std::uint64_t rid, const key& k, verdict what) const noexcept {
-  return fail(errc::corrupt, "key-value store \"%s\": entry \"%s\", in region %016lx of set %s: %s",
-              store_.name.c_str(), (readable{k.bytes, k.count}.text), rid, set_name(store_.seed).c_str(),
-              sentence(what));
+  return fail(errc::corrupt, "key-value store \"%s\": entry \"%s\", in region %016lx of set kv-%016lx: %s",
+              store_.name.c_str(), (readable{k.bytes, k.count}.text), rid, store_.seed, sentence(what));
 }
 
 // ---- reading --------------------------------------------------------------------------------------------------------

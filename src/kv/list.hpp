@@ -49,7 +49,7 @@ struct found {
   if (mode == put_mode::any) {
     found f;
     if (status s = find(op, k, f); !s) return s;
-    if (f.r.place != 0 && fits(f.r, value.count)) {
+    if (f.r.place != 0 && fits(op, op.sums, sizeof(list_links), f.r, value.count)) {
       overwrite(op, op.count, op.sums, f.r, k, value);
       return {};
     }

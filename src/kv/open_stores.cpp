@@ -78,11 +78,15 @@ status make_directory(stores& all, std::uint64_t& place) {
 
 namespace {
 
+constexpr std::size_t dropped_name_bytes = 17;
+void write_dropped_name(std::uint64_t place, char (&to)[dropped_name_bytes + 1]) noexcept {
+  to[0] = '\0';
+  std::snprintf(to + 1, sizeof to - 1, "%016lx", place);
+}
 std::string dropped_name(std::uint64_t place) {
-  std::string name(1, '\0');
-  char digits[17];
-  std::snprintf(digits, sizeof digits, "%016lx", place);
-  return name + digits;
+  char name[dropped_name_bytes + 1];
+  write_dropped_name(place, name);
+  return {name, dropped_name_bytes};
 }
 
 // Place that an entry of the directory names; 0: there is none of this name.
@@ -134,6 +138,12 @@ status finish_drop(stores& all, std::uint64_t place, const drop_progress& tell =
   }
   nvm_kv doomed{all, place, facts, dropped_name(place)};
   doomed.store.handles.store(1, std::memory_order_relaxed);
+  // A name that could not be removed in the end would be the drop of whatever has the place then.
+  std::uint64_t named = 0;
+  const status found =
+      run_on(*all.directory, [&](keyed::operation& op) { return look_up(op, doomed.store.name, named); });
+  if (!found) return found;
+  if (named != place) return keyed::access::damaged("directory of stores", place);
   if (facts.index == keyed::kv_index::regions) {
     if (status s = keyed::lewat::drop_set(all.pool, facts.seed); !s) return s;
   }
@@ -146,7 +156,8 @@ status finish_drop(stores& all, std::uint64_t place, const drop_progress& tell =
       if (status d = keyed::dismantle(op, done); !d || !done) return d;
       keyed::operation names{tx, all.directory->store};
       bool removed = false;
-      return keyed::remove(names, key_of(doomed.store.name), removed);
+      if (status gone = keyed::remove(names, key_of(doomed.store.name), removed); !gone) return gone;
+      return removed ? status{} : status{keyed::access::damaged("directory of stores", place)};
     });
     if (!s) return s;
   }
@@ -189,15 +200,27 @@ status finish_drops(stores& all) {
     class first_dropped final : public keyed::receiver {
      public:
       explicit first_dropped(std::uint64_t& place) noexcept : place_{place} {}
+      // One byte that is damaged may make any name look like one of these: all of it has to hold.
       status add(const keyed::operation& a, const keyed::record& r, bool& more) override {
+        char name[dropped_name_bytes] = {1};
         more = false;
-        std::byte first{1};
-        if (r.sizes.key != 0) a.read(&first, keyed::key_of(a, r), 1);
-        if (first != std::byte{0}) return {};
-        if (r.sizes.value != sizeof place_) return keyed::access::damaged("directory of stores", r.place);
-        a.read(&place_, keyed::value_of(a, r), sizeof place_);
+        if (r.sizes.key != 0) a.read(name, keyed::key_of(a, r), std::min<std::uint64_t>(r.sizes.key, sizeof name));
+        if (name[0] != '\0') return {};
+        more = true;
+        std::uint64_t place = 0;
+        if (r.sizes.key != sizeof name || r.sizes.value != sizeof place) return {};
+        std::byte value[sizeof place + layout::record_sum_bytes];
+        const keyed::key k{reinterpret_cast<const std::byte*>(name), sizeof name};
+        if (status s = keyed::read_value(a, k, r, true, value); !s) return s.error() == errc::corrupt ? status{} : s;
+        std::memcpy(&place, value, sizeof place);
+        char right[dropped_name_bytes + 1];
+        write_dropped_name(place, right);
+        if (std::memcmp(name, right, sizeof name) != 0) return {};
+        place_ = place;
+        more = false;
         return {};
       }
+      status skip(std::uint64_t) override { return {}; }
 
      private:
       std::uint64_t& place_;
@@ -439,13 +462,14 @@ status rename_store(stores& all, const char* name, const char* new_name) {
   if (status s = not_open(all, new_name); !s) return s;
   if (status s = open_directory(all, false); !s) return s;
   if (all.directory == nullptr) return none_of_name(all, name);
-  if (std::strcmp(name, new_name) == 0) return {};
+  const bool stays = std::strcmp(name, new_name) == 0;
   std::uint64_t replaced = 0;
   const status s = run_on(*all.directory, [&](keyed::operation& op) -> status {
     std::uint64_t place = 0;
     bool removed = false;
     if (status found = look_up(op, name, place); !found) return found;
     if (place == 0) return none_of_name(all, name);
+    if (stays) return {};
     if (status found = look_up(op, new_name, replaced); !found) return found;
     if (status gone = keyed::remove(op, key_of(name), removed); !gone) return gone;
     if (replaced != 0) {
@@ -453,7 +477,7 @@ status rename_store(stores& all, const char* name, const char* new_name) {
     }
     return enter(op, new_name, place);
   });
-  if (!s) return s;
+  if (!s || stays) return s;
   forget(all, name);
   forget(all, new_name);
   if (replaced != 0) (void)finish_or_leave(all, replaced);

@@ -51,6 +51,7 @@ struct stores final : api::store_contents {
     bytes.bytes_max.store(g.size_bytes(), std::memory_order_relaxed);
     bytes.bytes_max_now = [](NVM_POOL* of) { return of->file->geometry().size_bytes(); };
     bytes.pool = p;
+    bytes.has_headers = g.objects_offset() == g.data_offset;
     bytes.links = p->own_links;
   }
   // In an object store, attached until shut().

@@ -169,7 +169,7 @@ inline void balance_insertion(linker& t, std::uint64_t n) {
   if (equal) {
     record r;
     if (status s = record_of(op, n, r); !s) return s;
-    if (fits(r, value.count)) {
+    if (fits(op, op.sums, sizeof(rb_links), r, value.count)) {
       overwrite(op, op.count, op.sums, r, k, value);
       return {};
     }

@@ -123,10 +123,15 @@ constexpr std::uint64_t whole_slots(std::uint64_t bytes) noexcept {
   return a.place_of(object);
 }
 
-// Whether a value of `bytes` bytes belongs where the record has its value now.
-[[nodiscard]] inline bool fits(const record& r, std::uint64_t bytes) noexcept {
+// Whether a value of `bytes` bytes belongs where the record has its value now; `links` bytes of its object come before
+// the record.  Sizes that are damaged may lead out of the object: such a record is replaced.
+[[nodiscard]] inline bool fits(const access& a, const record_sums& sums, std::uint64_t links, const record& r,
+                               std::uint64_t bytes) {
   const std::uint64_t room = std::max(r.sizes.value, r.sizes.room_units * 8);
-  return bytes <= room && bytes <= in_place_bytes_max && r.sizes.value <= in_place_bytes_max && bytes >= room / 4;
+  if (bytes > room || bytes < room / 4) return false;
+  if (bytes > in_place_bytes_max || r.sizes.value > in_place_bytes_max) return false;
+  return a.object_has(r.place - links, layout::kv_type_record,
+                      links + layout::record_value_at(r.sizes.key) + bytes + sums.bytes());
 }
 // A value and its sum are written as one piece: as two, each line would be looked up twice.  A short value is put
 // together with its sum before; to copy a long one once more costs more than to store from two places.

@@ -4,6 +4,7 @@
 
 #include "../file_bytes.hpp"
 #include "../sanitized.hpp"
+#include "care/repair.hpp"
 #include "kv/kv.hpp"
 #include "kv/kv_layout.hpp"
 #include "kv/salvage.hpp"
@@ -123,7 +124,7 @@ class damaged_records : public testing::TestWithParam<ground_and_index> {
     std::size_t at = last_of(f, value);
     ASSERT_NE(at, std::string::npos);
     // The ring of regions may lie after them; it has nothing of a closed pool any more.
-    const bool everywhere = GetParam().index == NVM_KV_REGIONS && !place.ssd();
+    const bool everywhere = GetParam().index == NVM_KV_REGIONS;
     for (; at != std::string::npos; at = everywhere ? last_of(f, value) : std::string::npos) f[at + 3] = 'X';
     write_file(place.path(), f);
   }
@@ -183,6 +184,25 @@ TEST_P(damaged_records, are_refused_by_updates_and_verified_reads_and_mended_by_
   ASSERT_TRUE(s.put(key_at(40), value_at(40)));
   EXPECT_EQ(got(*verified, key_at(40)), value_at(40));
   EXPECT_TRUE(s.statistics()) << nvm_errormsg();
+}
+
+// More room than the record has, by one bit: a value that would fit there goes elsewhere.
+TEST_P(damaged_records, whose_sizes_are_too_large_leave_their_neighbours_alone) {
+  if (GetParam().index == NVM_KV_REGIONS) return;
+  fill(place, GetParam().index);
+  file_bytes f = read_file(place.path());
+  const std::size_t sizes = last_of(f, value_at(40)) - 16;
+  f[sizes + 7] ^= 1;
+  write_file(place.path(), f);
+  {
+    pool p = place.open();
+    kv s = open_store(p, "store", GetParam().index);
+    model expected = all_of_them();
+    expected[key_at(40)] = std::string(600, 'n');
+    ASSERT_TRUE(s.put(key_at(40), expected[key_at(40)])) << nvm_errormsg();
+    for (const auto& [key, value] : expected) EXPECT_EQ(got(s, key), value);
+  }
+  EXPECT_EQ(place.findings(), 0);
 }
 
 TEST_P(damaged_records, that_have_changed_places_are_told) {
@@ -407,6 +427,8 @@ TEST_P(damaged_records, of_a_store_whose_header_is_damaged_give_way_to_another_s
     kv made = open_store(p, name, GetParam().index);
     ASSERT_TRUE(made.put(key, name)) << nvm_errormsg();
   }
+  EXPECT_EQ(nvm_kv_rename(p.handle(), "none", "none"), -1);
+  EXPECT_EQ(nvm_kv_rename(p.handle(), "next", "next"), 0) << nvm_errormsg();
   EXPECT_EQ(nvm_kv_rename(p.handle(), "next", "store"), 0) << nvm_errormsg();
   EXPECT_EQ(got(open_store(p, "store", GetParam().index), key), "next");
   EXPECT_EQ(nvm_kv_rename(p.handle(), "last", "store"), 0) << nvm_errormsg();
@@ -510,6 +532,120 @@ TEST(damaged_trees, whose_links_go_round_end_at_once) {
     for (const auto& e : s.entries()) (void)e;
     EXPECT_FALSE(s.statistics());
   }
+}
+
+// A byte that makes a store's name look like that of a store which is being dropped.
+TEST_P(damaged_pools, drop_no_store_whose_name_is_damaged) {
+  fill(place, GetParam().index);
+  file_bytes f = read_file(place.path());
+  const std::string name("store\0\0\0", 8);
+  unsigned damaged = 0;
+  for (std::size_t at = f.size() - 8;
+       (at = std::string_view{f.data(), at + 8}.rfind(name)) != std::string::npos && at > 8; --at) {
+    std::uint64_t sizes = 0;
+    std::memcpy(&sizes, &f[at - 8], sizeof sizes);
+    if ((sizes & UINT32_MAX) != 8 || (sizes >> 32 & UINT16_MAX) != 5) continue;
+    f[at] = '\0';
+    ++damaged;
+  }
+  ASSERT_GT(damaged, 0U);
+  write_file(place.path(), f);
+  pool p = place.open();
+  (void)kv::open(p, "other");
+  auto s = kv::open(p, "store", GetParam().index);
+  ASSERT_TRUE(s.has_value()) << nvm_errormsg();
+  EXPECT_EQ(entries_of(*s), all_of_them());
+}
+
+// A link of one store that leads to a record of another.
+TEST(damaged_trees, free_no_record_of_another_store_when_they_are_dropped) {
+  const pool_place place{grounds[0]};
+  const auto text = [](const char* of, std::uint64_t i) {
+    return std::string{of} + " has value " + std::to_string(1000 + i);
+  };
+  constexpr std::uint64_t many = 100;
+  {
+    pool p = place.create();
+    for (const char* name : {"first", "other"}) {
+      kv s = open_store(p, name, NVM_KV_BTREE);
+      for (std::uint64_t i = 0; i < many; ++i) ASSERT_TRUE(s.put(number_key(i), text(name, i))) << nvm_errormsg();
+    }
+  }
+  file_bytes f = read_file(place.path());
+  const auto link_to = [&](const char* of) { return layout::pack_place(last_of(f, text(of, 10)) - 16, 8); };
+  const std::uint64_t own = link_to("first"), foreign = link_to("other");
+  unsigned found = 0;
+  for (std::size_t at = 0; at + 8 <= f.size(); at += 8) {
+    if (std::memcmp(&f[at], &own, 8) != 0) continue;
+    std::memcpy(&f[at], &foreign, 8);
+    ++found;
+  }
+  ASSERT_GT(found, 0U);
+  write_file(place.path(), f);
+  pool p = place.open();
+  ASSERT_EQ(nvm_kv_drop(p.handle(), "first"), 0) << nvm_errormsg();
+  kv third = open_store(p, "third", NVM_KV_BTREE);
+  for (std::uint64_t i = 0; i < 3 * many; ++i) ASSERT_TRUE(third.put(number_key(i), text("third", i)));
+  kv other = open_store(p, "other", NVM_KV_BTREE);
+  for (std::uint64_t i = 0; i < many; ++i) EXPECT_EQ(got(other, number_key(i)), text("other", i));
+}
+
+// A damaged store whose drop could not come to its end is room, and nothing that a repair makes anew.
+TEST(damaged_stores, that_were_dropped_do_not_keep_others_from_repair) {
+  const pool_place place{grounds[0]};
+  fill(place, NVM_KV_BTREE);
+  {
+    pool p = place.open();
+    kv gone = open_store(p, "gone", NVM_KV_LIST);
+    for (std::uint64_t i = 0; i < 100; ++i) {
+      ASSERT_TRUE(gone.put(number_key(i), "goes with " + std::to_string(1000 + i))) << nvm_errormsg();
+    }
+  }
+  file_bytes f = read_file(place.path());
+  std::memset(&f[last_of(f, "goes with 1040") - 24], 0, 8);  // its sequence number
+  write_file(place.path(), f);
+  {
+    pool p = place.open();
+    ASSERT_EQ(nvm_kv_drop(p.handle(), "gone"), 0) << nvm_errormsg();
+  }
+  f = read_file(place.path());
+  f[last_of(f, value_at(40)) + 3] = 'X';
+  write_file(place.path(), f);
+  care::repair_request request;
+  request.path = place.path();
+  request.in_place = true;
+  care::repair_report report;
+  ASSERT_TRUE(care::repair_pool(request, report)) << last_message();
+  EXPECT_EQ(place.findings(), 0);
+  pool p = place.open();
+  kv s = open_store(p, "store", NVM_KV_BTREE);
+  model expected = all_of_them();
+  expected.erase(key_at(40));
+  EXPECT_EQ(entries_of(s), expected);
+}
+
+// A fetch that has failed has given nothing out, and fails again.
+TEST(damaged_lists, end_a_cursor_each_time_it_is_asked) {
+  const pool_place place{grounds[0]};
+  fill(place, NVM_KV_LIST);
+  file_bytes f = read_file(place.path());
+  std::memset(&f[last_of(f, value_at(40)) - 24], 0, 8);  // its sequence number
+  write_file(place.path(), f);
+  pool p = place.open();
+  kv s = open_store(p, "store", NVM_KV_LIST);
+  nvm_kv_cursor* const c = nvm_kv_cursor_open(s.handle(), nullptr);
+  ASSERT_NE(c, nullptr) << nvm_errormsg();
+  nvm_kv_entry e{};
+  unsigned seen = 0;
+  int next = 0;
+  while ((next = nvm_kv_cursor_next(c, &e)) == 1) ++seen;
+  EXPECT_GT(seen, 10U);
+  for (int i = 0; i < 3; ++i) {
+    EXPECT_EQ(next, -1);
+    EXPECT_EQ(nvm_errno(), NVM_E_CORRUPT) << nvm_errormsg();
+    next = nvm_kv_cursor_next(c, &e);
+  }
+  nvm_kv_cursor_close(c);
 }
 
 }  // namespace
