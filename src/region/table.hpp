@@ -31,41 +31,51 @@ namespace nvm::region {
 class table {
  public:
   table() = default;
+  ~table() { delete saved(); }
   table(const table&) = delete;
   table& operator=(const table&) = delete;
 
   // nullptr: there is none, or absence() says why.
   [[nodiscard]] entry* find(std::uint64_t rid) const noexcept {
     entry* const e = find_made(rid);
-    if (e != nullptr || saved_ == nullptr) return e;
+    const saved_table* const from = saved();
+    if (e != nullptr || from == nullptr) return e;
     const auto part = static_cast<unsigned>(hash_of(rid) % shards);
     // It may have got its entry meanwhile, as the last of its part.
-    return saved_->left(part) == 0 ? find_made(rid) : const_cast<table*>(this)->find_saved(rid);
+    return from->left(part) == 0 ? find_made(rid) : const_cast<table*>(this)->find_saved(rid);
   }
   // Why a region was not found: errc::not_found, or it cannot be read: errc::corrupt, no_memory.
   [[nodiscard]] errc absence(std::uint64_t rid) noexcept {
-    if (saved_ != nullptr) {
+    if (saved() != nullptr) {
       shard& s = shards_[hash_of(rid) % shards];
       const std::lock_guard guard{s.lock};
       if (const auto e = load(s, rid); !e) return e.error();
     }
     return fail(errc::not_found, "there is no region %lu", rid);
   }
-  // Called before any thread uses the table, or while none does.
-  void begin_with(std::unique_ptr<saved_table> saved) noexcept { saved_ = std::move(saved); }
-  [[nodiscard]] const saved_table* saved() const noexcept { return saved_.get(); }
+  // Called before any thread uses the table, or while none does more than count: at an exit threads may go on that have
+  // no part in the regions.
+  void begin_with(std::unique_ptr<saved_table> saved) noexcept {
+    // release: pairs with saved().
+    const std::unique_ptr<saved_table> before{saved_.exchange(saved.release(), std::memory_order_acq_rel)};
+    // Those that have seen the old one have left their shard then.
+    for (shard& s : shards_) {
+      const std::lock_guard guard{s.lock};
+    }
+  }
+  [[nodiscard]] const saved_table* saved() const noexcept { return saved_.load(std::memory_order_acquire); }
   // Gives all regions of a shard entries.  errc::corrupt, no_memory: some have none.
   [[nodiscard]] status load(unsigned which) noexcept {
-    if (saved_ == nullptr || saved_->left(which) == 0) return {};
+    const saved_table* const from = saved();
+    if (from == nullptr || from->left(which) == 0) return {};
     shard& s = shards_[which];
     const std::lock_guard guard{s.lock};
     status done;
-    (void)saved_->each_left(which, [&](std::uint64_t, const layout::saved_cell& c) {
+    (void)from->each_left(which, [&](std::uint64_t, const layout::saved_cell& c) {
       if (const auto e = load(s, c.rid); !e) done = e.error();
       return done.has_value();
     });
-    if (done && saved_->left(which) != 0)
-      return fail(errc::corrupt, "a saved table of regions names one of them twice");
+    if (done && from->left(which) != 0) return fail(errc::corrupt, "a saved table of regions names one of them twice");
     return done;
   }
   [[nodiscard]] status load_all() noexcept {
@@ -110,7 +120,8 @@ class table {
   // Number of regions of one shard, also without entry.
   [[nodiscard]] std::uint64_t count_of(unsigned which) const noexcept {
     const std::lock_guard guard{shards_[which].lock};
-    return shards_[which].entries + (saved_ == nullptr ? 0 : saved_->left(which));
+    const saved_table* const from = saved();
+    return shards_[which].entries + (from == nullptr ? 0 : from->left(which));
   }
   // Calls visit(entry*) for all of one shard, [0, shards), that have an entry, at one moment; visit must not call the
   // table.
@@ -130,8 +141,9 @@ class table {
       // relaxed: a region that is dropped meanwhile may be visited.
       if (e->length.load(std::memory_order_relaxed) != entry::dropped) visit(e->rid);
     });
-    if (saved_ == nullptr) return;
-    (void)saved_->each_left(which, [&](std::uint64_t, const layout::saved_cell& c) {
+    const saved_table* const from = saved();
+    if (from == nullptr) return;
+    (void)from->each_left(which, [&](std::uint64_t, const layout::saved_cell& c) {
       visit(c.rid);
       return true;
     });
@@ -202,14 +214,15 @@ class table {
     const std::uint64_t hash = hash_of(rid);
     const buckets* b = s.newest.load(std::memory_order_relaxed);
     entry* const there = b == nullptr ? nullptr : find_locked(*b, hash, rid);
-    if (there != nullptr || saved_ == nullptr) return there;
+    saved_table* const from = saved_.load(std::memory_order_acquire);
+    if (there != nullptr || from == nullptr) return there;
     const auto part = static_cast<unsigned>(hash % shards);
-    const std::uint64_t i = saved_->find(part, rid);
+    const std::uint64_t i = from->find(part, rid);
     if (i == saved_table::none) return nullptr;
-    auto made = saved_->make(part, i);
+    auto made = from->make(part, i);
     if (!made) return made.error();
     add(s, made->get());
-    saved_->take(part, i);
+    from->take(part, i);
     return made->release();
   } catch (const std::bad_alloc&) {
     return fail(errc::no_memory, "no volatile memory for the table of regions");
@@ -294,7 +307,7 @@ class table {
   }
 
   std::array<shard, shards> shards_;
-  std::unique_ptr<saved_table> saved_;
+  std::atomic<saved_table*> saved_{nullptr};  // own
 };
 
 }  // namespace nvm::region

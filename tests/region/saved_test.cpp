@@ -490,5 +490,23 @@ TEST_F(saved_table_of, a_set_is_used_by_threads_that_ask_for_the_same_regions_at
   compare();
 }
 
+// At an exit other threads of the program may count while tables are saved.
+TEST_F(saved_table_of, is_replaced_while_regions_are_counted) {
+  start();
+  fill();
+  close_and_open();
+  std::atomic<bool> over{false};
+  std::vector<std::thread> counting;
+  for (int i = 0; i < 2; ++i) {
+    counting.emplace_back([&] {
+      while (!over) EXPECT_EQ(set->regions.count(), model.size());
+    });
+  }
+  for (int i = 0; i < 200; ++i) pool->all().come_to_rest();
+  over = true;
+  for (auto& one : counting) one.join();
+  compare();
+}
+
 }  // namespace
 }  // namespace nvm::region::testing
