@@ -137,7 +137,8 @@ NVM_API nvm_store *nvm_store_attach(NVM_POOL *pool, const char *name, unsigned f
  * stored there is committed or rolled back with them. */
 NVM_API int nvm_store_detach(nvm_store *store);
 
-/* The attached store of that name; NULL: it is not attached, and this is no error.  A look into a hash table. */
+/* The attached store of that name; NULL: the program has not attached it, and this is no error.  A look into a hash
+ * table. */
 NVM_API nvm_store *nvm_store_find(NVM_POOL *pool, const char *name);
 NVM_API const char *nvm_store_name(const nvm_store *store);
 NVM_API uint32_t nvm_store_number(const nvm_store *store);
@@ -218,6 +219,9 @@ typedef struct nvm_store_gc_report {
  * EACCES: its rights do not allow it; NVM_E_TYPE_MISMATCH: an object of a type that nobody described can be reached;
  * NVM_E_BUSY: a transaction that was open has not ended for a second, or the store is being collected by another
  * thread; NVM_E_INVALID: the store has no root; NVM_E_CORRUPT; NVM_E_NO_MEMORY.
+ * The library attaches the store meanwhile.  Where a transaction of another thread has allocated or freed an object in
+ * it when the collection ends, it stays attached for the library; a later call about stores, if it is no look-up,
+ * detaches it.  Until then it cannot be deleted, nor attached in another way (NVM_E_BUSY).
  * Key-value stores and lock-free structures of its own are never garbage, and their values keep nothing.  Costs a look
  * at each object, and 89 bytes of memory for each page. */
 NVM_API int nvm_store_gc(NVM_POOL *pool, const char *name, const nvm_store_gc_options *options,

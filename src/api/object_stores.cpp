@@ -118,7 +118,8 @@ void object_stores::end(NVM_POOL* pool, bool exiting) noexcept {
       all->collector_->end_local(*s);
       (void)all->side_->detach(*s->of, left);  // no open transaction can keep it
       s->of = nullptr;
-      s->times = 0;
+      s->times = s->for_library = s->owed = 0;
+      s->note_programs();
     }
     all->side_->keep_with(nullptr);
     all->side_ = nullptr;
@@ -170,7 +171,12 @@ void object_stores::unprotect() noexcept {
 void object_stores::protect(std::uint64_t page, page_access to) noexcept {
   if (to == page_access::none) side_->rights_are_lost();
   if (keeper_.guard == nullptr) return;
-  (void)side_->ranges(page, [&](std::uint64_t offset, std::uint64_t bytes) { guard_->close_to(offset, bytes, to); });
+  const auto close = [this, to](std::uint64_t offset, std::uint64_t bytes) { guard_->close_to(offset, bytes, to); };
+  if (open_store* const of = side_->attached(page); of != nullptr) {
+    side_->ranges(*of, close);
+  } else {
+    (void)side_->ranges(page, close);
+  }
   if (to == page_access::none) side_->rights_are_lost();  // as above
 }
 
@@ -428,6 +434,7 @@ result<nvm_store*> object_stores::attach(const char* name, unsigned flags, attac
     answer = attach_page(name, *page, read_only, wanted);
   }
   if (answer && who == attached_for::library) ++(*answer)->for_library;
+  if (answer) (*answer)->note_programs();
   const int cause = errno;
   keeper_.close_all(opened);
   errno = cause;
@@ -440,7 +447,7 @@ result<nvm_store*> object_stores::attach(const char* name, unsigned flags, attac
 //
 // One thread at a time detaches a store.  What it has shut is what there is when the store goes: something else that
 // was opened meanwhile is shut, too.
-status object_stores::detach(nvm_store& s, attached_for who) {
+status object_stores::detach(nvm_store& s, attached_for who, std::uint64_t patience_ns) {
   const std::lock_guard alone{s.leaving};
   for (;;) {
     contents_of_store contents;
@@ -461,7 +468,7 @@ status object_stores::detach(nvm_store& s, attached_for who) {
     }
     if (!done) --shut;
     const bool has_keys = contents[static_cast<std::size_t>(contents_of::key_values)] != nullptr;
-    if (done && has_keys && !isolation::participant::wait_for_leaving(&pool_->barriers, leaving_patience_ns)) {
+    if (done && has_keys && !isolation::participant::wait_for_leaving(&pool_->barriers, patience_ns)) {
       done = fail(errc::busy, "store \"%s\": a barrier transaction is open that may be at work in it", s.name.c_str());
     }
     auto what = ended::again;
@@ -487,10 +494,11 @@ errc object_stores::not_here(const nvm_store& s) noexcept {
   return fail(errc::invalid, "store \"%s\" is not attached", s.name.c_str());
 }
 
-void object_stores::take_rights(const nvm_store& s) noexcept {
+void object_stores::take_rights(nvm_store& s) noexcept {
   ask_about(s.page);
   pool_->attachments.remove(s.attachment);
   side_->rights_are_lost();
+  s.note_programs();
 }
 
 // ended::again: it has other contents than those, or was attached once more, and nothing was done.
@@ -522,8 +530,9 @@ status object_stores::detach_shut(nvm_store& s, attached_for who, const contents
   refer(s.page, false);
   // Rounds that passed meanwhile have left it alone.
   if (!s.read_only) has_changed(s.page);
-  s.times = 0;
+  s.times = s.for_library = s.owed = 0;
   s.of = nullptr;
+  s.note_programs();
   numbers_.erase(s.number);
   detached_.back() = std::move(attached_.extract(s.name).mapped());
   if (detached_.size() > detached_max) detached_.pop_front();
@@ -549,7 +558,7 @@ nvm_store* object_stores::by_name(std::string_view name) {
 std::uint64_t object_stores::attachment_of(std::uint64_t number) {
   const taking taken{lock_};
   const auto at = number > UINT32_MAX ? numbers_.end() : numbers_.find(static_cast<std::uint32_t>(number));
-  return at == numbers_.end() ? 0 : at->second->attachment;
+  return at == numbers_.end() || at->second->for_programs() == 0 ? 0 : at->second->attachment;
 }
 
 // The handle may say for a moment longer that it is attached.
@@ -581,6 +590,10 @@ status object_stores::set_key_values(nvm_store& s, open_transaction& t, std::uin
 }
 result<std::uint64_t> object_stores::word_of(const nvm_store& s, std::size_t at, const char* what) const noexcept {
   const std::uint64_t place = s.page + at;
+  if (side_ == nullptr) return not_here(s);
+  const auto stay = side_->stay();
+  const open_store* const of = side_->holder(s.page);
+  if (of == nullptr || side_->attachment_of(*of) != s.attachment) return not_here(s);
   const std::uint64_t word = load_word(pool_->base(), place);
   if (!word_holds(word, word_seed(place))) return stores::damaged_names(what, place);
   return word & checked_mask;

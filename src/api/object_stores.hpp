@@ -69,6 +69,9 @@ struct nvm_store {
   unsigned for_library = 0;      // so often of `times`
   unsigned owed = 0;             // so often the library is done with it, and could not detach it yet
   [[nodiscard]] unsigned for_programs() const noexcept { return times - for_library; }
+  // Whether programs have it attached, asked without the lock.  Called under it after each change.
+  std::atomic<bool> for_program{false};
+  void note_programs() noexcept { for_program.store(for_programs() != 0, std::memory_order_release); }
 };
 
 namespace nvm::api {
@@ -150,10 +153,12 @@ class object_stores {
   [[nodiscard]] status create(const char* name, const nvm_store_options& o);
   [[nodiscard]] status drop(const char* name);
   [[nodiscard]] status rename(const char* name, const char* new_name);
+  static constexpr std::uint64_t leaving_patience_ns = 1'000'000'000;
   // What the library attaches for itself gives programs no right.
   enum class attached_for : std::uint8_t { programs, library };
   [[nodiscard]] result<nvm_store*> attach(const char* name, unsigned flags, attached_for who = attached_for::programs);
-  [[nodiscard]] status detach(nvm_store& s, attached_for who = attached_for::programs);
+  [[nodiscard]] status detach(nvm_store& s, attached_for who = attached_for::programs,
+                              std::uint64_t patience_ns = leaving_patience_ns);
   [[nodiscard]] status stat(std::string_view name, nvm_store_info& out);
   // Up to `most` names after `after` that begin with `prefix`.
   [[nodiscard]] status names(std::string_view prefix, const std::string& after, std::size_t most,
@@ -190,7 +195,7 @@ class object_stores {
   template <class Make>
   [[nodiscard]] result<std::shared_ptr<store_contents>> contents(nvm_store& s, contents_of kind, Make&& make) {
     const taking taken{lock_};
-    if (s.of == nullptr || side_ == nullptr) return fail(errc::invalid, "store \"%s\" is not attached", s.name.c_str());
+    if (!is_here_for(s, attached_for::programs)) return not_here(s);
     auto& place = s.contents[static_cast<std::size_t>(kind)];
     if (place == nullptr) place = make(*side_);
     return place;
@@ -199,7 +204,10 @@ class object_stores {
   [[nodiscard]] static bool contents_in_use(NVM_POOL* pool) noexcept;
   [[nodiscard]] static bool contents_at_work(NVM_POOL* pool) noexcept;
   [[nodiscard]] static bool close_contents(NVM_POOL* pool, bool exiting) noexcept;
-  [[nodiscard]] bool trim(nvm_store& s) { return side_->trim(*s.of); }
+  [[nodiscard]] result<bool> trim(nvm_store& s) {
+    const taking taken{lock_};
+    return is_here_for(s, attached_for::programs) ? result<bool>{side_->trim(*s.of)} : not_here(s);
+  }
   // Whether the place lies in it.  Another thread may detach it: a handle's attachment stays what it was.
   [[nodiscard]] bool holds(std::uint64_t attachment, std::uint64_t offset) noexcept {
     return attachment != 0 && attachment_at(offset) == attachment;
@@ -273,10 +281,9 @@ class object_stores {
   [[nodiscard]] static bool is_last_of_programs(const nvm_store& s, attached_for who) noexcept;
   [[nodiscard]] static errc not_here(const nvm_store& s) noexcept;
   // The library alone has it attached from now on.
-  void take_rights(const nvm_store& s) noexcept;
+  void take_rights(nvm_store& s) noexcept;
   template <class Ask>
   [[nodiscard]] static bool any_contents(NVM_POOL* pool, Ask&& ask) noexcept;
-  static constexpr std::uint64_t leaving_patience_ns = 1'000'000'000;
   void forget_closing(std::uint64_t page);
   void refer(std::uint64_t page, bool referenced) noexcept;
   void close_what_has_ended();

@@ -95,30 +95,27 @@ status object_stores::collect(const char* name, bool dry_run, nvm_store_gc_repor
 void object_stores::detach_what_is_owed() {
   if (!owes_.load(std::memory_order_relaxed)) [[likely]]
     return;
-  std::vector<nvm_store*> owing;
-  {
-    const taking taken{lock_};
-    for (const auto& [name, s] : attached_) {
-      if (s->owed != 0) owing.push_back(s.get());
-    }
-    owes_.store(false, std::memory_order_relaxed);
-  }
-  for (nvm_store* const s : owing) {
-    for (bool more = true; more;) {
-      {
-        // Another thread may be at it.
-        const taking taken{lock_};
-        if (s->owed == 0) break;
-        --s->owed;
-        more = s->owed != 0;
-      }
-      if (detach(*s, attached_for::library)) continue;
+  std::uint64_t after = 0;  // attachments up to this one were tried
+  for (;;) {
+    nvm_store* next = nullptr;
+    {
       const taking taken{lock_};
-      if (s->of == nullptr) break;
-      ++s->owed;
-      owes_.store(true, std::memory_order_relaxed);
-      break;
+      if (after == 0) owes_.store(false, std::memory_order_relaxed);
+      for (const auto& [name, s] : attached_) {
+        if (s->owed != 0 && s->attachment > after && (next == nullptr || s->attachment < next->attachment)) {
+          next = s.get();
+        }
+      }
+      if (next == nullptr) return;
+      after = next->attachment;
+      --next->owed;  // it stays until this thread has detached it
+      if (next->owed != 0) owes_.store(true, std::memory_order_relaxed);
     }
+    if (detach(*next, attached_for::library, 0)) continue;
+    const taking taken{lock_};
+    if (next->of == nullptr) continue;
+    ++next->owed;
+    owes_.store(true, std::memory_order_relaxed);
   }
 }
 
@@ -147,16 +144,17 @@ bool object_stores::collect_detached(const object::collection_slice& slice) noex
   }
   const auto now = collector_->slice(*collected_.runs, collector_->detached_counts(), slice);
   if (now == beside_collection::state::goes_on || now == beside_collection::state::waits) return true;
-  collector_->account(*collected_.runs, now, collector_->detached_counts());
   if (now == beside_collection::state::failed && collected_.runs->why() == errc::no_memory) {
     any_changed_ = true;  // the next round
   } else {
     unchanged_.insert(collected_.page);
   }
+  collector_->account(*collected_.runs, now, collector_->detached_counts());
   if (collected_.runs->sums().freed_objects != 0 && object::pages_of(*collected_.of) <= trimmed_pages_max)
     (void)side_->trim(*collected_.of);
   return bool{end_detached()};
 } catch (const std::bad_alloc&) {
+  any_changed_ = true;  // the next round
   return false;
 }
 
@@ -203,8 +201,12 @@ void object_stores::begin_detached(const named_page& which) {
   const auto of = side_->attach(*page, false);
   recorded.end();
   if (!of) {
-    // It is damaged, most likely: a program that attaches it is told.
-    unchanged_.insert(*page);
+    if (of.error() == errc::no_memory) {
+      any_changed_ = true;  // the next round
+    } else {
+      // It is damaged, most likely: a program that attaches it is told.
+      unchanged_.insert(*page);
+    }
     return;
   }
   protect(*page, platform::page_access::all);

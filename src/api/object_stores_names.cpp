@@ -89,8 +89,12 @@ nvm_store* object_stores::attached(std::string_view name) noexcept {
 status object_stores::not_attached(std::string_view name) {
   const nvm_store* const s = attached(name);
   if (s == nullptr) return {};
+  if (s->for_programs() == 0) {
+    return fail(errc::busy, "%s: store \"%s\" was collected, and a transaction keeps it for a while", path(),
+                s->name.c_str());
+  }
   return fail(errc::busy, "%s: store \"%s\" is attached %s by this process (%ld), %u times", path(), s->name.c_str(),
-              s->read_only ? "read-only" : "for change", static_cast<long>(platform::process_id()), s->times);
+              s->read_only ? "read-only" : "for change", static_cast<long>(platform::process_id()), s->for_programs());
 }
 
 status object_stores::make(const char* name, const nvm_store_options& o, lsn_t& lsn) {

@@ -39,7 +39,8 @@ status on_stores(NVM_POOL* pool, const char* name, effects what, Call&& call) no
   if (what == effects::changes) {
     if (pool->file->read_only()) return fail(errc::read_only, "%s is open read-only", pool->file->path());
   }
-  if (what != effects::looks) (*all)->detach_what_is_owed();
+  // Not in the transaction that may be what keeps the store.
+  if (what != effects::looks && thread_transactions::mine().in(pool) == nullptr) (*all)->detach_what_is_owed();
   return call(**all);
 } catch (const std::bad_alloc&) {
   return fail(errc::no_memory, "no volatile memory for a store");
@@ -54,7 +55,9 @@ int on_named(NVM_POOL* pool, const char* name, const char* of, effects what, Cal
 status usable(const nvm_store* s) noexcept {
   if (s == nullptr) return fail(errc::invalid, "the store is NULL");
   if (status ok = s->pool->file->usable(); !ok) return ok;
-  return s->of != nullptr ? status{} : status{fail(errc::invalid, "store \"%s\" is not attached", s->name.c_str())};
+  if (s->for_program.load(std::memory_order_acquire)) [[likely]]
+    return {};
+  return fail(errc::invalid, "store \"%s\" is not attached", s->name.c_str());
 }
 std::uint64_t offset_of(const nvm_store& s, const void* p) noexcept {
   return reinterpret_cast<std::uintptr_t>(p) - reinterpret_cast<std::uintptr_t>(s.pool->base());
@@ -327,7 +330,9 @@ int nvm_store_trim(nvm_store* store) {
         if (store->read_only) {
           return fail(errc::read_only, "store \"%s\" is attached read-only", store->name.c_str());
         }
-        any = all.trim(*store);
+        const auto trimmed = all.trim(*store);
+        if (!trimmed) return trimmed.error();
+        any = *trimmed;
         return api::intact(store->pool);
       });
   return s ? (any ? 1 : 0) : api::report(s.error());

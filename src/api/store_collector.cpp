@@ -192,6 +192,8 @@ status store_collector::start_thread() noexcept try {
   const platform::signals_blocked meanwhile;
   thread_ = std::thread{[this] { run(); }};
   return {};
+} catch (const std::bad_alloc&) {
+  return fail(errc::no_memory, "%s: no volatile memory for a thread to collect stores", pool_->file->path());
 } catch (const std::exception&) {
   return fail(errc::system, "%s: no thread to collect stores", pool_->file->path());
 }

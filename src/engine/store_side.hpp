@@ -13,9 +13,11 @@
 #include <atomic>
 #include <cstdint>
 #include <functional>
+#include <shared_mutex>
 #include <vector>
 
 #include "base/base.hpp"
+#include "sync/sync.hpp"
 
 namespace nvm {
 class open_store;       // an attached store (space/open_store.hpp)
@@ -145,6 +147,8 @@ class store_side {
   [[nodiscard]] virtual bool is_read_only(const open_store& s) const noexcept = 0;
   // A number of this attachment, which no other attachment of a store of the pool has in this process; not 0.
   [[nodiscard]] virtual std::uint64_t attachment_of(const open_store& s) const noexcept = 0;
+  // No store is detached as long as it lives.  The thread asks the engine about no address meanwhile.
+  [[nodiscard]] virtual std::shared_lock<writers_first_lock> stay() noexcept = 0;
   // The attached store whose pages hold `offset`; nullptr: none does.
   [[nodiscard]] virtual open_store* holder(std::uint64_t offset) noexcept = 0;
   // Whether all bytes [offset, offset + bytes) lie in one cluster of this store; the caller keeps it attached
@@ -159,6 +163,8 @@ class store_side {
   // calls nothing of the pool.  errc::corrupt, no_memory.
   using ranges_visitor = std::function<void(std::uint64_t offset, std::uint64_t bytes)>;
   [[nodiscard]] virtual status ranges(std::uint64_t page, const ranges_visitor& visit) noexcept = 0;
+  // The same of an attached store, in no order.  Needs no memory.
+  virtual void ranges(open_store& s, const ranges_visitor& visit) noexcept = 0;
   // Calls visit(page offset, number) for each store that the page map and the headers show, also for stores without a
   // name, in the order of their pages.  O(pages of the pool).
   using stores_visitor = std::function<void(std::uint64_t page, std::uint32_t number)>;

@@ -260,6 +260,12 @@ class pool_stores final : public store_side {
   } catch (const std::bad_alloc&) {
     return fail(errc::no_memory, "no volatile memory to read the clusters of a store");
   }
+  void ranges(open_store& s, const ranges_visitor& visit) noexcept override {
+    const geometry g = sizes();
+    const std::lock_guard guard{s.pages};
+    for (const cluster_pages& c : s.clusters()) visit(g.page_offset(c.what().page), c.what().pages << g.page_shift);
+  }
+  std::shared_lock<writers_first_lock> stay() noexcept override { return on_.stores.stay(); }
   status each_store(const stores_visitor& visit) noexcept override try {
     const geometry g = sizes();
     for (std::uint64_t page = 0; page < g.size_pages;) {

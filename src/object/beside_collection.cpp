@@ -415,7 +415,7 @@ beside_collection::state beside_collection::free_condemned(errc& why) {
   if (o == outcome::freed) {
     const auto lsn = (*t)->commit(none);
     if (lsn) last_lsn_ = std::max(last_lsn_, *lsn);
-    if (!lsn) why = lsn.error();
+    if (!lsn) why = lsn.error() == errc::must_abort ? last_cause() : lsn.error();
   } else {
     (*t)->abort(none);
     if (o == outcome::nobody_knows) why = errc::no_memory;

@@ -324,6 +324,7 @@ class space final : public space_types, public region_pages, public store_pages 
   [[nodiscard]] result<open_store*> attach(std::uint64_t offset, bool read_only) noexcept override;
   void make_known(open_store& store) noexcept override { store.open(); }
   [[nodiscard]] status detach(open_store& store) noexcept override;
+  [[nodiscard]] stores_stay stay() noexcept override { return stores_stay{index_.detaching}; }
   [[nodiscard]] bool trim(open_store& store) noexcept override;
   [[nodiscard]] result<structure_pages*> structures_in(open_store& store) noexcept override;
   [[nodiscard]] status make_whole(std::uint64_t offset) noexcept override;

@@ -224,16 +224,14 @@ auto space<M, S>::find(std::uint64_t offset, layout::object_layout l, unsigned w
     const page_state s = state_at(head);
     if (s.is_extent()) {
       extent& e = s.descriptor();
-      {
-        const unlocking guard{index_.lock(e, who)};
-        // Otherwise it was given back since we read the state: look again.
-        if (e.page != head) continue;
-        // A store is detached under the lock of its arena.
-        if (kept == lasting::no || stay.owns_lock() || e.arena.load(std::memory_order_relaxed) <= index_.orphans()) {
-          return look(e, offset, l);
-        }
-      }
-      (void)begin_to_stay(stay);
+      const auto may_go = [&] {
+        return kept == lasting::yes && e.arena.load(std::memory_order_relaxed) > index_.orphans();
+      };
+      if (may_go() && begin_to_stay(stay)) continue;
+      const unlocking guard{index_.lock(e, who)};
+      // Otherwise it was given back since we read the state: look again.  A store is detached under the lock of its
+      // arena.
+      if (e.page == head && (stay.owns_lock() || !may_go())) return look(e, offset, l);
       continue;
     }
     if (s.what() == page_state::type::run) {

@@ -4,10 +4,12 @@
 
 #include <atomic>
 #include <cstdint>
+#include <shared_mutex>
 
 #include "base/base.hpp"
 #include "space/open_store.hpp"
 #include "space/structure_pages.hpp"
+#include "sync/sync.hpp"
 
 namespace nvm {
 
@@ -27,6 +29,8 @@ class store_pages {
   [[nodiscard]] virtual result<structure_pages*> structures_in(open_store& store) noexcept = 0;
   // Finishes what a killed process has left half done with the clusters of a store that is not attached.
   [[nodiscard]] virtual status make_whole(std::uint64_t offset) noexcept = 0;
+  // No store is detached as long as it lives.  The thread looks nothing up by an address meanwhile.
+  [[nodiscard]] virtual std::shared_lock<writers_first_lock> stay() noexcept = 0;
   // nullptr: the pages at `offset` are of no attached store.
   [[nodiscard]] virtual open_store* attached_at(std::uint64_t offset) noexcept = 0;
   // Offset of the cluster, of a store that is attached or not, whose pages hold `offset`; 0: none does.

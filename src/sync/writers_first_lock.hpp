@@ -25,7 +25,7 @@ class writers_first_lock {
     }
     lock_.lock_shared();
   }
-  bool try_lock_shared() noexcept { return waiting_.load(std::memory_order_relaxed) == 0 && lock_.try_lock_shared(); }
+  bool try_lock_shared() noexcept { return lock_.try_lock_shared(); }
   void unlock_shared() noexcept { lock_.unlock_shared(); }
 
  private:

@@ -82,6 +82,7 @@ class life_of_attached_stores final : public life_in_shortage {
     if (s_ == nullptr) return;
     EXPECT_EQ(nvm_store_pool(s_), pool_);
     EXPECT_EQ(nvm_store_number(s_), 1U);
+    EXPECT_EQ(nvm_store_get_root(s_), nullptr) << "a page of it";
   }
   void look_again() override {
     look();

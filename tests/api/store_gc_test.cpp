@@ -317,10 +317,8 @@ TEST_P(collected_stores, are_collected_though_the_pool_grows_before_that_begins)
     why = done == 0 ? 0 : nvm_errno();
     text = done == 0 ? "" : nvm_errormsg();
   }};
-  nvm_store_info now{};
-  while (nvm_store_stat(pool_, "s", &now) == 0 && now.attached < 2) std::this_thread::yield();
   // It has the store, and waits for this transaction, most likely.
-  std::this_thread::sleep_for(std::chrono::milliseconds{30});
+  std::this_thread::sleep_for(std::chrono::milliseconds{50});
   nvm_pool_info before{}, after{};
   ASSERT_EQ(nvm_pool_get_info(pool_, &before), 0);
   constexpr std::size_t links = 8192;

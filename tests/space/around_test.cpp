@@ -23,7 +23,7 @@ void agrees(test_pool& pool, unsigned tries, std::mt19937_64& random) {
   for (unsigned i = 0; i < tries; ++i) {
     const std::uint64_t at = g.data_offset + random() % (g.size_pages << g.page_shift);
     const auto expected = walked(all, at);
-    const auto found = pool->find_around(at, object_layout::raw);
+    const auto found = pool.around(at);
     ASSERT_EQ(found ? found->offset : 0, expected.first) << "at " << at << ": " << last_message();
     if (!found) {
       ASSERT_EQ(found.error(), errc::bad_pointer) << last_message();
@@ -63,7 +63,7 @@ TEST(around, finds_the_head_of_a_run_of_a_gibibyte_and_what_is_only_reserved) {
   const auto large = pool->reserve(0, pages << 12, object_layout::raw);
   ASSERT_TRUE(small && large) << last_message();
   for (const std::uint64_t into : {std::uint64_t{0}, std::uint64_t{1} << 20, (pages << 12) - 1}) {
-    const auto found = pool->find_around(large->offset + into, object_layout::raw);
+    const auto found = pool.around(large->offset + into);
     ASSERT_TRUE(found) << last_message();
     EXPECT_EQ(found->offset, large->offset);
     EXPECT_TRUE(found->reserved);
@@ -71,9 +71,9 @@ TEST(around, finds_the_head_of_a_run_of_a_gibibyte_and_what_is_only_reserved) {
   EXPECT_EQ(pool->index().pages.head_before(pool.sizes().page_of(large->offset) + pages - 1),
             pool.sizes().page_of(large->offset))
       << "found by the heads and not by a walk";
-  EXPECT_TRUE(pool->find_around(small->offset + 99, object_layout::raw));
+  EXPECT_TRUE(pool.around(small->offset + 99));
   pool->cancel(*large, 0);
-  EXPECT_EQ(pool->find_around(large->offset + 5000, object_layout::raw).error(), errc::bad_pointer);
+  EXPECT_EQ(pool.around(large->offset + 5000).error(), errc::bad_pointer);
 }
 
 }  // namespace

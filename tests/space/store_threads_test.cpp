@@ -55,7 +55,7 @@ TEST(stores, are_used_by_threads_while_others_come_and_go) {
     std::mt19937_64 random{99};
     while (!done) {
       const std::uint64_t at = pool.sizes().page_offset(random() % 4096) + random() % 4096;
-      (void)pool->find_around(at, object_layout::raw);
+      (void)pool.around(at);
     }
   }};
   for (std::thread& t : threads) t.join();

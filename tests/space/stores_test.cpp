@@ -45,7 +45,7 @@ TEST(stores, begin_as_one_page_and_grow_by_their_requests) {
   const auto found = pool.objects();
   for (const auto& [at, bytes] : mine) EXPECT_GE(found.at(at), bytes);
   for (const auto& [at, bytes] : mine) {
-    EXPECT_TRUE(pool->find_around(at + bytes - 1, object_layout::raw)) << last_message();
+    EXPECT_TRUE(pool.around(at + bytes - 1)) << last_message();
     const object_room room = object_in_image(pool.base(), pool.sizes(), at + bytes - 1);
     EXPECT_EQ(room.offset, at);
     EXPECT_GE(room.bytes, bytes);

@@ -109,6 +109,11 @@ class test_pool {
   }
   test_space& operator*() { return *space_; }
   test_space* operator->() { return space_.get(); }
+  // What lies there now.
+  [[nodiscard]] result<space_types::object> around(std::uint64_t at) {
+    test_space::stores_stay stay;
+    return space_->find_around(at, layout::object_layout::raw, stay);
+  }
   [[nodiscard]] std::byte* base() const { return memory_.get(); }
   test_lanes& lanes() { return lanes_; }
   // With the size of now.
