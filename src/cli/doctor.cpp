@@ -183,7 +183,8 @@ std::optional<failure> find_place(diagnosis& d) {
     nvm_pool_info info{};
     if (nvm_pool_inspect(d.path.c_str(), &info) != 0) return library_failure(d.path);
     d.pool = info;
-    place = place.has_parent_path() ? place.parent_path() : fs::path{"."};
+    // Where the pool lies, not a link that leads to it.
+    place = fs::canonical(place).parent_path();
   }
   d.folder = fs::canonical(place);
   return std::nullopt;

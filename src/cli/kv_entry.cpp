@@ -22,8 +22,10 @@ exit_code put(call& c) {
     if (std::ferror(stdin) != 0)
       return c.out.fail({exit_internal, "standard input", "NVM_E_SYSTEM", std::strerror(errno)});
   }
+  // As `get --base64` prints it: with the end of a line.
+  if (from_standard && c.base64 && text.ends_with('\n')) text.resize(text.size() - (text.ends_with("\r\n") ? 2 : 1));
   const auto key = c.bytes_of(c.given.operand(2));
-  const auto value = from_standard ? std::optional{text} : c.bytes_of(text);
+  const auto value = from_standard && !c.base64 ? std::optional{text} : c.bytes_of(text);
   if (!key || !value) return c.misused("the key or the value is no base64");
   if (!c.open(true)) return c.failed();
   auto store = c.open_store(true);

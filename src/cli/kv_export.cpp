@@ -79,6 +79,7 @@ exit_code export_entries(call& c) {
   if (c.given.flag("salvage")) return export_salvaged(c);
   if (c.out.as_json() && to_standard) return export_document(c);
   const text_format format = format_of(c.given, file);
+  if (!to_standard && is_one_file(file, c.path)) return c.misused(fmt::format("{} is the pool itself", file));
   if (!c.open(false)) return c.failed();
   const auto store = c.open_store(false);
   if (!store) return c.failed();

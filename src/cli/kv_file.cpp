@@ -2,6 +2,7 @@
 #include "cli/kv_file.hpp"
 
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include <cerrno>
 #include <csignal>
@@ -23,12 +24,31 @@ json file_facts(const std::string& file, text_format format) {
           {"format", format == text_format::csv ? "csv" : "jsonl"}};
 }
 
+bool is_one_file(const std::string& a, const std::string& b) noexcept {
+  struct stat one{};
+  struct stat other{};
+  return ::stat(a.c_str(), &one) == 0 && ::stat(b.c_str(), &other) == 0 && one.st_dev == other.st_dev &&
+         one.st_ino == other.st_ino;
+}
+
+namespace {
+// A name of the system's for a descriptor that this process was given: a new file could not take its place.
+bool is_descriptor(std::string_view path) noexcept {
+  return path == "/dev/stdout" || path == "/dev/stderr" || path.starts_with("/dev/fd/") ||
+         path.starts_with("/proc/self/fd/");
+}
+}  // namespace
+
 text_file::text_file(const std::string& path, bool write) : path_{path} {
   if (path.empty() || path == "-") {
     file_ = write ? stdout : stdin;
     return;
   }
   owned_ = true;
+  if (write && is_descriptor(path)) {
+    file_ = std::fopen(path.c_str(), "ab");  // after what is there
+    return;
+  }
   struct stat there{};
   const bool replaces = ::stat(path.c_str(), &there) == 0;
   if (!write || (replaces && !S_ISREG(there.st_mode))) {  // a pipe, a device
@@ -42,7 +62,15 @@ text_file::text_file(const std::string& path, bool write) : path_{path} {
     return;
   }
   made_ = std::move(*begun);
-  if (replaces) (void)::fchmod(made_.descriptor(), there.st_mode & 07777);
+  if (replaces) {
+    // Nobody may read it who could not read the old one: a group that cannot be given is given nothing.
+    const bool is_ours = there.st_uid == ::geteuid() && there.st_gid == ::getegid();
+    const bool same = is_ours || ::fchown(made_.descriptor(), there.st_uid, there.st_gid) == 0;
+    if (::fchmod(made_.descriptor(), there.st_mode & (same ? 07777 : 0700)) != 0) {
+      problem_ = std::strerror(errno);
+      return;
+    }
+  }
   file_ = std::fopen(name_.temporary().c_str(), "wb");
 }
 

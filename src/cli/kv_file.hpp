@@ -17,6 +17,9 @@ namespace nvm::cli::kv_actions {
 // The fields `file` and `format` of an answer.
 [[nodiscard]] json file_facts(const std::string& file, text_format format);
 
+// Whether both lead to one file: output would replace what it is read from.
+[[nodiscard]] bool is_one_file(const std::string& a, const std::string& b) noexcept;
+
 // A file that is closed at the end, or one of the standard ones.  A written file gets its name when it is complete;
 // until then the name still leads to the old file.
 class text_file {

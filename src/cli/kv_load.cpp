@@ -1,13 +1,16 @@
 // holdfast kv load: entries from CSV or JSON lines.
 //
 // Loading is all or nothing unless --keep-going is given.  Input that fits one transaction is one.  Larger input goes
-// into a store of its own, NAME.loading, after a copy of the store's present entries; at the end of the input
-// NAME.loading replaces the store in one step.  A load that died leaves NAME.loading; the next load drops it first.
+// into a store of its own, after a copy of the store's present entries, and that replaces the store in one step at the
+// end of the input.  A load that died leaves it; the next load of that store drops it first.  Its name is none that a
+// user would give.
 #include <algorithm>
 #include <atomic>
+#include <cerrno>
 #include <cstddef>
 #include <cstdint>
 #include <cstdio>
+#include <cstring>
 #include <functional>
 #include <optional>
 #include <string>
@@ -29,8 +32,8 @@ constexpr std::size_t rejected_named_max = 100;
 // Entries on their way into a store.
 class loader {
  public:
-  loader(call& c, std::string file, text_format format, entry_reader& reader, progress& line)
-      : c_{c}, file_{std::move(file)}, format_{format}, reader_{reader}, line_{line} {}
+  loader(call& c, std::string file, text_format format, entry_reader& reader, progress& line, const int& cause)
+      : c_{c}, file_{std::move(file)}, format_{format}, reader_{reader}, line_{line}, cause_{cause} {}
 
   [[nodiscard]] std::optional<failure> run() {
     const bool keep_going = c_.given.flag("keep-going");
@@ -40,6 +43,8 @@ class loader {
         case entry_reader::answer::end:
           more = false;
           break;
+        case entry_reader::answer::unreadable:
+          return failure{exit_internal, place(reader_.line()), "NVM_E_SYSTEM", std::strerror(cause_)};
         case entry_reader::answer::problem:
           if (!keep_going) return bad_line();
           reject();
@@ -100,7 +105,7 @@ class loader {
     return &*store;
   }
   [[nodiscard]] kv* target() { return opened(target_, c_.store); }
-  [[nodiscard]] std::string stage_name() const { return c_.store + ".loading"; }
+  [[nodiscard]] std::string stage_name() const { return "\x01loading " + c_.store; }
   // The store that replaces the other one at the end, with a copy of its entries.
   [[nodiscard]] kv* stage() {
     if (stage_) return &*stage_;
@@ -207,6 +212,7 @@ class loader {
   std::vector<text_entry> waiting_;
   std::vector<std::uint64_t> lines_;
   std::size_t bytes_ = 0;
+  const int& cause_;  // errno of input that could not be read
   std::uint64_t loaded_ = 0;
   std::uint64_t rejected_count_ = 0;
   json rejected_ = json::array();
@@ -230,16 +236,18 @@ exit_code load(call& c) {
     std::function<double()> share;
     if (all != 0) share = [&] { return std::min(1.0, static_cast<double>(done.load()) / static_cast<double>(all)); };
     progress line{c.out, fmt::format("loading {}", c.store), share};
+    int cause = 0;
     entry_reader reader{format,
-                        [&](char* to, std::size_t room) {
+                        [&](char* to, std::size_t room) -> std::optional<std::size_t> {
                           const std::size_t n = std::fread(to, 1, room, from.get());
                           done += n;
-                          return n;
+                          if (n != 0 || std::ferror(from.get()) == 0) return n;
+                          cause = errno;
+                          return std::nullopt;
                         },
                         !c.given.flag("no-header")};
-    loader l{c, file, format, reader, line};
+    loader l{c, file, format, reader, line, cause};
     wrong = l.run();
-    if (std::ferror(from.get()) != 0) wrong = from.problem();
     if (wrong) l.clean_up();
     loaded = l.loaded();
     rejected = l.rejected();

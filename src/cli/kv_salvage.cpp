@@ -62,6 +62,7 @@ exit_code export_salvaged(call& c) {
   const bool to_standard = file.empty() || file == "-";
   if (c.out.as_json() && to_standard) return c.misused("--json and --salvage need a file to write to");
   const text_format format = format_of(c.given, file);
+  if (!to_standard && is_one_file(file, c.path)) return c.misused(fmt::format("{} is the pool itself", file));
   text_file to{file, true};
   if (!to.is_open()) return c.out.fail(to.problem());
   progress line{c.out, fmt::format("salvaging {}", c.store)};

@@ -29,7 +29,7 @@ class csv_record {
           state_ = state::plain;
           [[fallthrough]];
         case state::plain:
-          if (ends) return end_field(), std::string{};
+          if (ends) return end_line(), std::string{};
           if (c == ',') {
             end_field();
           } else if (c == '"') {
@@ -48,7 +48,7 @@ class csv_record {
           }
           break;
         case state::quote_in_quoted:
-          if (ends) return end_field(), std::string{};
+          if (ends) return end_line(), std::string{};
           if (c == '"') {
             fields_.back() += c;
             state_ = state::quoted;
@@ -67,9 +67,9 @@ class csv_record {
     }
     return {};
   }
-  // No more lines come.
+  // No more lines come; the last one may have had no end.
   void end() {
-    if (state_ != state::quoted) end_field();
+    if (state_ != state::quoted && !ended_) end_field();
   }
   [[nodiscard]] bool open() const noexcept { return state_ == state::quoted; }
   // After the last one is an empty one, which has not begun.
@@ -82,14 +82,22 @@ class csv_record {
     fields_.emplace_back();
     state_ = state::field_begins;
   }
+  void end_line() {
+    end_field();
+    ended_ = true;
+  }
+  bool ended_ = false;
   state state_ = state::field_begins;
   std::vector<std::string> fields_{1};
 };
 
 bool is_blank(std::string_view line) noexcept { return line.find_first_not_of("\r\n") == std::string_view::npos; }
 
+constexpr std::string_view byte_order_mark = "\xEF\xBB\xBF";  // that some programs put before the first line
+
 std::string csv_field(std::string_view bytes) {
-  if (bytes.find_first_of(",\"\r\n") == std::string_view::npos) return std::string{bytes};
+  const bool plain = bytes.find_first_of(",\"\r\n") == std::string_view::npos;
+  if (plain && !bytes.starts_with(byte_order_mark)) return std::string{bytes};
   std::string text = "\"";
   for (const char c : bytes) {
     if (c == '"') text += '"';
@@ -218,9 +226,12 @@ bool entry_reader::read_line(std::string& line) {
     }
     line.append(here);
     used_ = 0;
-    filled_ = from_(buffer_.data(), buffer_.size());
+    const auto more = from_(buffer_.data(), buffer_.size());
+    filled_ = more.value_or(0);
+    failed_ = !more;
     if (filled_ == 0) {
-      if (line.empty()) return false;
+      // What comes before a failure may be the half of a line.
+      if (line.empty() || failed_) return false;
       break;
     }
   }
@@ -240,27 +251,24 @@ entry_reader::answer entry_reader::next(text_entry& out) {
 entry_reader::answer entry_reader::next_csv(text_entry& out) {
   std::string line;
   do {
-    if (!read_line(line)) return answer::end;
-    constexpr std::string_view mark = "\xEF\xBB\xBF";  // that some programs put before the first line
-    if (at_start_ && line.starts_with(mark)) line.erase(0, mark.size());
+    if (!read_line(line)) return failed_ ? answer::unreadable : answer::end;
+    if (at_start_ && line.starts_with(byte_order_mark)) line.erase(0, byte_order_mark.size());
     at_start_ = false;
   } while (is_blank(line));
   line_ = lines_;
   csv_record record;
   std::string what = record.feed(line);
-  bool ended = line.ends_with('\n');
   std::deque<std::string> others;
   while (what.empty() && record.open()) {
     if (!read_line(line)) {
+      if (failed_) return answer::unreadable;
       what = "a quoted field that does not end";
       break;
     }
     what = record.feed(line);
-    ended = line.ends_with('\n');
     others.push_back(std::move(line));
   }
-  // The last line may have no end.
-  if (what.empty() && !ended && record.fields() < 2) record.end();
+  if (what.empty()) record.end();
   if (what.empty() && record.fields() != 2) {
     what = fmt::format("{} field{}, expected two", record.fields(), record.fields() == 1 ? "" : "s");
   }
@@ -277,7 +285,7 @@ entry_reader::answer entry_reader::next_csv(text_entry& out) {
 entry_reader::answer entry_reader::next_json(text_entry& out) {
   std::string line;
   do {
-    if (!read_line(line)) return answer::end;
+    if (!read_line(line)) return failed_ ? answer::unreadable : answer::end;
   } while (is_blank(line));
   line_ = lines_;
   nlohmann::ordered_json o;

@@ -33,13 +33,13 @@ struct text_entry {
 
 class entry_reader {
  public:
-  // Puts up to `room` bytes at `to`; 0: there are no more.
-  using source = std::function<std::size_t(char* to, std::size_t room)>;
+  // Puts up to `room` bytes at `to`; 0: there are no more; no value: the rest cannot be read.
+  using source = std::function<std::optional<std::size_t>(char* to, std::size_t room)>;
   // `has_header`: a first CSV record `key,value` is no entry.
   entry_reader(text_format format, source from, bool has_header)
       : format_{format}, from_{std::move(from)}, has_header_{has_header && format == text_format::csv} {}
 
-  enum class answer { entry, problem, end };
+  enum class answer { entry, problem, end, unreadable };
   // After a problem the next call continues with the line after the one on which this call began.
   [[nodiscard]] answer next(text_entry& out);
   // The line where the last answer begins; and the text of a problem.
@@ -47,7 +47,7 @@ class entry_reader {
   [[nodiscard]] const std::string& problem() const noexcept { return problem_; }
 
  private:
-  // With its end; false: there are no more.
+  // With its end; false: there are no more, or it cannot be read (failed_).
   bool read_line(std::string& line);
   [[nodiscard]] answer wrong(std::string what) {
     problem_ = std::move(what);
@@ -63,6 +63,7 @@ class entry_reader {
   std::string buffer_ = std::string(std::size_t{1} << 16, '\0');
   std::size_t filled_ = 0;
   std::size_t used_ = 0;
+  bool failed_ = false;
   std::deque<std::string> again_;  // lines read but to be read again
   std::uint64_t lines_ = 0;        // read, without those
   std::uint64_t line_ = 0;

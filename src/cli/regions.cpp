@@ -285,9 +285,10 @@ exit_code store(call& c) {
   if (!rid) return c.no_rid();
   const std::uint64_t offset = c.given.number("offset").value_or(0);
   if (offset != 0 && c.action == "append") return c.misused("what is appended has no --offset");
-  if (!c.open_set(call::purpose::make)) return c.failed();
   const auto bytes = standard_input(c.given.number("bytes").value_or(UINT64_MAX));
   if (!bytes) return c.out.fail({exit_internal, "standard input", "NVM_E_SYSTEM", std::strerror(errno)});
+  // A set is made only for a region that can be.
+  if (!c.open_set(offset == 0 ? call::purpose::make : call::purpose::change)) return c.failed();
   std::uint64_t size = 0;
   const bool is_new = nvm_region_size(c.set, *rid, &size) != 0;
   if (is_new && nvm_errno() != NVM_E_NOT_FOUND) return c.failed();

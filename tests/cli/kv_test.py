@@ -6,7 +6,9 @@ import json
 import os
 import random
 import shutil
+import socket
 import subprocess
+import threading
 
 import cli_testing
 from cli_testing import GOOD, INTERNAL, MEDIA, NEGATIVE, UNAVAILABLE, USAGE, PoolTest, main, run
@@ -228,7 +230,8 @@ class Kv(PoolTest):
                  (b"a,1\n\n\nb,2,3,4\n", 4, "more than two"), (b'a,1\n"b,2\nc,3\n', 2, "does not end"),
                  (b'a,b"c\n', 1, "a quote inside"), (b'"a"b,c\n', 1, "closing quote"),
                  (b"a,b\rc\n", 1, "carriage return"), (b"k" * 65536 + b",v\n", 1, "key of more than 65535"),
-                 (b'a,"x\n\ny"\nb\n', 4, "1 field")]
+                 (b'a,"x\n\ny"\nb\n', 4, "1 field"), (b"a,1,2", 1, "3 fields"), (b"a,1,", 1, "3 fields"),
+                 (b'a,1,"2"', 1, "3 fields")]
     WRONG_JSON = [(b'{"key":"a","value":"1"}\n{"key":"b"}\n', 2, 'either "value" or "value_base64"'),
                   (b"[]\n", 1, "no JSON object"), (b'{"key":1,"value":""}\n', 1, '"key" is no string'),
                   (b'{"key":"a","value":"b"\n', 1, "no JSON"),
@@ -259,6 +262,67 @@ class Kv(PoolTest):
         file.write_bytes(b"a,1\nb\n")
         self.assert_fails(("kv", "load", path, file), INTERNAL, "INPUT", "expected two")
         self.assertIn(f"{file}:2: ", run("kv", "load", path, file).stderr)
+
+    def test_input_that_cannot_be_read_loads_nothing(self):
+        path = self.pool()
+        run("kv", "put", path, "there", "before")
+        self.assertEqual(run("kv", "load", path, path.parent, "--store", "new").returncode, INTERNAL)
+        for many in (0, 2500):
+            ours, theirs = socket.socketpair()
+            theirs.sendall(b"unread")  # so that the end of the other side is a failure of this one
+            text = b"".join(b"x%d,1\n" % i for i in range(many)) + b"price,12"
+            writer = threading.Thread(target=lambda: (ours.sendall(text), ours.close()))
+            writer.start()
+            done = subprocess.run([cli_testing.HOLDFAST, "kv", "load", str(path)], stdin=theirs, capture_output=True,
+                                  timeout=60, check=False)
+            writer.join()
+            theirs.close()
+            self.assertEqual(done.returncode, INTERNAL, done.stderr)
+            self.assertIn(b"reset", done.stderr)
+            self.assertEqual(self.entries(path), {b"there": b"before"})
+        self.assertEqual([s["name"] for s in self.answer("kv", "stores", path)["stores"]], ["main"])
+
+    def test_a_load_takes_no_store_of_the_users(self):
+        path = self.pool()
+        run("kv", "put", path, "mine", "1", "--store", "main.loading")
+        done = self.feed(b"".join(b"x%d,1\n" % i for i in range(2500)), path)
+        self.assertEqual(done.returncode, GOOD, done.stderr)
+        self.assertEqual(self.entries(path, "main.loading"), {b"mine": b"1"})
+
+    def test_an_export_never_replaces_the_pool(self):
+        path = self.pool()
+        run("kv", "put", path, "k", "v")
+        link = path.parent / "link"
+        link.symlink_to(path)
+        for more in ((), ("--salvage",)):
+            for file in (path, link):
+                self.assertEqual(run("kv", "export", path, file, *more).returncode, USAGE)
+        self.assertEqual(self.entries(path), {b"k": b"v"})
+
+    def test_an_export_goes_after_what_a_descriptor_has(self):
+        path = self.pool()
+        run("kv", "put", path, "k", "v")
+        file = path.parent / "both"
+        subprocess.run(f"{{ echo head; '{cli_testing.HOLDFAST}' kv export '{path}' /dev/stdout; }} > '{file}'",
+                       shell=True, timeout=60, check=True)
+        self.assertTrue(file.read_bytes().startswith(b"head\nkey,value\nk,v\n"), file.read_bytes())
+
+    def test_what_get_prints_in_base64_put_takes(self):
+        path = self.pool()
+        for value in ("AAE=", "", "/wD+"):
+            self.assertEqual(run("kv", "put", path, "a", value, "--base64").returncode, USAGE)  # "a" is no base64
+            self.assertEqual(run("kv", "put", path, "YQ==", value, "--base64").returncode, GOOD)
+            printed = run("kv", "get", path, "YQ==", "--base64").stdout
+            self.assertEqual(run("kv", "put", path, "Yg==", "--base64", input=printed).returncode, GOOD)
+            self.assertEqual(run("kv", "get", path, "Yg==", "--base64").stdout, value + "\n")
+        self.assertEqual(run("kv", "put", path, "Yg==", "--base64", input="no base64\n").returncode, USAGE)
+
+    def test_a_key_that_begins_with_a_mark_stays_what_it_is(self):
+        path = self.pool()
+        run("kv", "put", path, "77u/YQ==", "Yg==", "--base64")
+        text = self.exported(path, "--no-header")
+        self.assertEqual(self.feed(text, path, "--no-header", "--store", "again").returncode, GOOD)
+        self.assertEqual(self.entries(path, "again"), {b"\xef\xbb\xbfa": b"b"})
 
     def test_keeps_going_when_told_to(self):
         path = self.pool()

@@ -108,6 +108,8 @@ class Regions(PoolTest):
             for options in (("--offset", "1206"), ("--mode", "other"), ("--mode",)):
                 self.assertEqual(run("regions", "put", path, "s", "1", *options, input="x").returncode, USAGE, options)
             self.assertEqual(run("regions", "append", path, "s", "1", "--offset", "1", input="x").returncode, USAGE)
+            self.assertNotEqual(run("regions", "put", path, "no set", "1", "--offset", "5", input="").returncode, GOOD)
+            self.assertNotIn("no set", run("regions", "list", path).stdout)
             self.assertEqual(run("regions", "get", path, "s", "1").stdout, content)
             self.assertEqual(run("check", path).returncode, GOOD)
 
