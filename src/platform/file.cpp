@@ -332,6 +332,10 @@ result<bool> file::locked_elsewhere() const noexcept {
   return errc::system;
 }
 
+bool file::is_at(const char* path, const file_facts& facts) noexcept {
+  struct ::stat there{};
+  return ::stat(path, &there) == 0 && there.st_dev == facts.device && there.st_ino == facts.inode;
+}
 bool file::has_name(const char* path) const noexcept {
   struct ::stat named{};
   struct ::stat own{};

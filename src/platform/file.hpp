@@ -119,6 +119,8 @@ class file {
   // True if another open file description holds the exclusive lock.
   [[nodiscard]] result<bool> locked_elsewhere() const noexcept;
 
+  // Whether `path`, or the target of a link there, is the file of these facts.
+  [[nodiscard]] static bool is_at(const char* path, const file_facts& facts) noexcept;
   // Whether `path` itself, not the target of a link there, names this file.
   [[nodiscard]] bool has_name(const char* path) const noexcept;
   // Removes the name `path` if it still names this file.

@@ -307,10 +307,8 @@ status pool_file::fill_new_file(const pool_create_options& options) noexcept {
 
 // ---- opening --------------------------------------------------------------------------------------------------------
 
-status pool_file::open_file(const pool_open_options& options) noexcept {
-  if (options.medium > last_medium)
-    return fail(errc::invalid, "medium: found %u, expected 0 .. %u", options.medium, last_medium);
-  read_only_ = options.read_only;
+// The file that the path leads to, and no other process's.  errc::not_found, busy, not_a_pool.
+status pool_file::take_file() noexcept {
   {
     const std::lock_guard lock{open_pools::guard()};
     // Non-blocking: a pipe under this name must not make us wait.
@@ -330,7 +328,21 @@ status pool_file::open_file(const pool_open_options& options) noexcept {
       return fail(errc::busy, "it is open in this process (pid %" PRId64 ") already", platform::process_id());
     if (auto s = check_permissions(*facts); !s) return s;
   }
-  if (auto s = lock_file(!read_only_); !s) return s;
+  return lock_file(!read_only_);
+}
+
+status pool_file::open_file(const pool_open_options& options) noexcept {
+  if (options.medium > last_medium)
+    return fail(errc::invalid, "medium: found %u, expected 0 .. %u", options.medium, last_medium);
+  read_only_ = options.read_only;
+  if (auto s = take_file(); !s) return s;
+  // Another file may have got the path before this one was locked: what is stored here would have no name.
+  constexpr unsigned takes_max = 10;
+  for (unsigned tries = 1; !platform::file::is_at(path(), {.device = device_, .inode = inode_}); ++tries) {
+    if (tries == takes_max) return fail(errc::busy, "another file takes its place again and again");
+    file_ = {};
+    if (auto s = take_file(); !s) return s;
+  }
   if (auto s = read_superblock(options.accept_copy); !s) return s;
   if (!read_only_ && must_be_read_only(superblock_)) {
     return fail(errc::version, "features %08x forbid changes by this library; open it read-only",

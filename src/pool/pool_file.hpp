@@ -372,6 +372,7 @@ class pool_file {
   [[nodiscard]] status create_file(const pool_create_options& options) noexcept;
   [[nodiscard]] status fill_new_file(const pool_create_options& options) noexcept;
   [[nodiscard]] status open_file(const pool_open_options& options) noexcept;
+  [[nodiscard]] status take_file() noexcept;
   [[nodiscard]] status lock_file(bool exclusive) noexcept;
   [[nodiscard]] status read_superblock(bool accept_copy) noexcept;
   [[nodiscard]] status choose_medium(std::uint32_t requested) noexcept;
