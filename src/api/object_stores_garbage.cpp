@@ -22,6 +22,8 @@ using object::beside_collection;
 
 namespace {
 constexpr std::size_t names_looked_at = 64;  // in one slice
+// Barrier transactions last for less, most of them: one of their calls waits so long at most.
+constexpr std::uint64_t owed_patience_ns = 5'000'000;
 // A store of so many pages gives back its empty pages in less than a slice.
 constexpr std::uint64_t trimmed_pages_max = 1024;
 }  // namespace
@@ -111,7 +113,7 @@ void object_stores::detach_what_is_owed() {
       --next->owed;  // it stays until this thread has detached it
       if (next->owed != 0) owes_.store(true, std::memory_order_relaxed);
     }
-    if (detach(*next, attached_for::library, 0)) continue;
+    if (detach(*next, attached_for::library, owed_patience_ns)) continue;
     const taking taken{lock_};
     if (next->of == nullptr) continue;
     ++next->owed;

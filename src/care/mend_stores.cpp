@@ -122,9 +122,7 @@ class store_mender {
  private:
   using object = object_of_stores;
   // Its drop could not come to its end: all that is left of it is room.
-  [[nodiscard]] static bool is_dropped(const damaged_store& d) noexcept {
-    return d.name.empty() || d.name.front() == '\0';
-  }
+  [[nodiscard]] static bool is_dropped(const damaged_store& d) { return d.name == keyed::dropped_name(d.header); }
   [[nodiscard]] nvm_kv* open(const nvm_kv_options& how) {
     return home_ == nullptr ? nvm_kv_open(pool_, new_name, &how) : nvm_kv_open_in(home_, new_name, &how);
   }

@@ -151,8 +151,11 @@ class access {
   [[nodiscard]] bool object_has(std::uint64_t place, std::uint32_t type, std::uint64_t bytes) const {
     if (!pool_->has_headers) return true;
     const std::uint64_t at = place - sizeof(layout::object_header);
-    const layout::object_header h{load(known<std::uint64_t>(at)), type, 0};
-    return layout::object_header_holds(h, at) && bytes <= layout::object_size(h);
+    if (!pool_->holds(at, sizeof(layout::object_header))) return false;
+    layout::object_header h{};
+    h.size_generation_check = load(known<std::uint64_t>(at));
+    h.type = static_cast<std::uint32_t>(load(known<std::uint64_t>(at + offsetof(layout::object_header, type))));
+    return h.type == type && layout::object_header_holds(h, at) && bytes <= layout::object_size(h);
   }
   [[nodiscard]] status release(std::uint64_t place) const {
     if (nvm_stm_free(tx_, pool_->base + place) == 0) return {};

@@ -8,21 +8,24 @@ constexpr unsigned objects_at_once = 512;
 
 struct freed_objects {
   unsigned objects = 0;
+  unsigned foreign = 0;  // records that were left
   totals sum;
 };
 
 // A link that is damaged may lead to another store's record, which its sum shows: that stays, and what the link led to
-// before is lost room.  Of stores without sums only the object's type is known.
+// before is lost room.  Of stores without sums, and of values that there is no memory for, only the object's type and
+// size are known.
 [[nodiscard]] status is_own(const operation& op, const record& r, std::uint64_t links, bool& own) {
   own = op.object_has(r.place - links, layout::kv_type_record, links + layout::record_bytes(r.sizes));
-  if (!own || !op.sums.on) return {};
+  constexpr std::uint64_t verified_bytes_max = std::uint64_t{1} << 20;
+  if (!own || !op.sums.on || r.sizes.value > verified_bytes_max) return {};
   const auto mark = scratch::of_thread().here();
   key k;
   bytes_view value;
   const status held = read_whole(op, r, k, value);
   scratch::of_thread().rewind(mark);
-  own = held.has_value();
-  return held || held.error() == errc::corrupt ? status{} : held;
+  own = held.error() != errc::corrupt;
+  return {};
 }
 [[nodiscard]] status free_record(operation& op, std::uint64_t place, std::uint64_t links, freed_objects& f) {
   record r;
@@ -33,11 +36,20 @@ struct freed_objects {
   ++f.sum.entries;
   f.sum.key_bytes += r.sizes.key;
   f.sum.value_bytes += r.sizes.value;
+  f.foreign += own ? 0 : 1;
   return own ? op.release(place - links) : status{};
 }
-[[nodiscard]] status free_node(operation& op, std::uint64_t place, freed_objects& f) {
+[[nodiscard]] status free_node(operation& op, std::uint64_t place, std::uint32_t type, freed_objects& f) {
+  if (!op.object_has(place, type, 1)) return access::damaged("node", place);
   ++f.objects;
   return op.release(place);
+}
+// Called after the records of a node: one of which none is the store's own is another's; of a single one the record may
+// be damaged.
+[[nodiscard]] status is_own_node(std::uint64_t place, const freed_objects& before, const freed_objects& f) {
+  const unsigned records = static_cast<unsigned>(f.sum.entries - before.sum.entries);
+  const bool own = records < 2 || f.foreign - before.foreign != records;
+  return own ? status{} : status{access::damaged("node", place)};
 }
 
 [[nodiscard]] status free_list(operation& op, freed_objects& f, bool& ended) {
@@ -59,16 +71,18 @@ struct freed_objects {
   const unsigned before = f.objects;
   hash::chain c{b.at, b.image};
   for (bool more = true; more;) {
+    const freed_objects before_bucket = f;
     for (const std::uint64_t word : c.image.slots) {
       if (word == 0) continue;
       if (status s = free_record(op, layout::place_of(word), 0, f); !s) return s;
     }
     const layout::bucket* const at = c.at;
+    if (status own = is_own_node(op.place_of(at), before_bucket, f); !own) return own;
     status s;
     more = c.next(op, s);
     if (!s) return s;
     if (at == b.at) continue;
-    if (status gone = free_node(op, op.place_of(at), f); !gone) return gone;
+    if (status gone = free_node(op, op.place_of(at), layout::kv_type_overflow, f); !gone) return gone;
   }
   if (f.objects == before) return {};
   layout::bucket empty{};
@@ -92,20 +106,22 @@ struct freed_objects {
 
 // The last leaf, and the nodes that have no other child.
 [[nodiscard]] status free_last_leaf(operation& op, btree::path& p, freed_objects& f) {
+  const freed_objects before = f;
   for (unsigned i = 0; i < btree::count_of(p.image.order); ++i) {
     const std::uint64_t word = p.image.slots[btree::slot_at(p.image.order, i)].record;
     if (status s = free_record(op, layout::place_of(word), 0, f); !s) return s;
   }
-  if (status s = free_node(op, op.place_of(p.at), f); !s) return s;
+  if (status own = is_own_node(op.place_of(p.at), before, f); !own) return own;
+  if (status s = free_node(op, op.place_of(p.at), layout::kv_type_leaf, f); !s) return s;
   for (unsigned d = p.depth; d-- != 0;) {
     btree::step& above = p.steps[d];
     if (above.m.count == 0) {
-      if (status s = free_node(op, op.place_of(above.at), f); !s) return s;
+      if (status s = free_node(op, op.place_of(above.at), layout::kv_type_inner, f); !s) return s;
       continue;
     }
     const std::uint64_t object = layout::place_of(op.load(&above.at->separators[above.m.count - 1]));
     if (object != 0) {
-      if (status s = free_node(op, object, f); !s) return s;
+      if (status s = free_node(op, object, layout::kv_type_separator, f); !s) return s;
     }
     --above.m.count;
     op.store(&above.at->meta, layout::pack(above.m));

@@ -435,10 +435,13 @@ struct found {
         if (segment == 0) continue;
         if (most-- == 0) return {};
         op.store(&list[i], 0);
+        if (!op.object_has(segment, layout::kv_type_segment, 1)) return access::damaged("segment", segment);
         if (status s = op.release(segment); !s) return s;
       }
     }
     op.store(word, 0);
+    const std::uint32_t type = k != 0 ? layout::kv_type_segment_list : layout::kv_type_segment;
+    if (!op.object_has(place, type, 1)) return access::damaged("segment", place);
     if (status s = op.release(place); !s) return s;
   }
   done = true;

@@ -83,11 +83,15 @@ void write_dropped_name(std::uint64_t place, char (&to)[dropped_name_bytes + 1])
   to[0] = '\0';
   std::snprintf(to + 1, sizeof to - 1, "%016lx", place);
 }
+}  // namespace
+
 std::string dropped_name(std::uint64_t place) {
   char name[dropped_name_bytes + 1];
   write_dropped_name(place, name);
   return {name, dropped_name_bytes};
 }
+
+namespace {
 
 // Place that an entry of the directory names; 0: there is none of this name.
 status look_up(keyed::operation& op, std::string_view name, std::uint64_t& place) {

@@ -39,6 +39,9 @@ using api::not_in_announced;
 using api::not_in_barriers;
 using api::set_anchor;
 
+// What the directory calls a store that is being dropped, whose header is at `place`.
+[[nodiscard]] std::string dropped_name(std::uint64_t place);
+
 // The stores of one pool, or of one object store of it, that are open in this process.
 struct stores final : api::store_contents {
   explicit stores(NVM_POOL* p) : pool{p} {

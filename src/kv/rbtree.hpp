@@ -40,8 +40,9 @@ struct node {
   return check_sizes(op, out.place, out.sizes);
 }
 
-// The links of nodes, followed and changed by an update.  A link that leads nowhere, or so many steps that they go
-// round, ends everything that follows in nothing but reads: `bad` is looked at when the update is done.
+// The links of nodes, followed and changed by an update.  A link that leads nowhere, or to a node that does not lead
+// back, or so many steps that they go round, ends everything that follows in nothing but reads: `bad` is looked at when
+// the update is done.
 class linker {
  public:
   explicit linker(operation& op) noexcept : op_{op} {}
@@ -50,7 +51,12 @@ class linker {
   std::uint64_t root() const { return op_.load(&op_.header->root); }
   std::uint64_t child(std::uint64_t n, bool right) {
     rb_links* l = links(n);
-    return l == nullptr ? 0 : op_.load(right ? &l->right : &l->left);
+    const std::uint64_t c = l == nullptr ? 0 : op_.load(right ? &l->right : &l->left);
+    if (c == 0 || parent(c) == n) return c;
+    // A link that is damaged may lead to a node of another tree, which the update would take apart.
+    if (!bad_) (void)access::damaged("tree node", c);
+    bad_ = true;
+    return 0;
   }
   std::uint64_t parent(std::uint64_t n) { return word(n) & ~std::uint64_t{1}; }
   bool red(std::uint64_t n) { return n != 0 && (word(n) & 1) != 0; }
@@ -110,13 +116,17 @@ class linker {
   bool bad_ = false;
 };
 
-// The node of `k`, or of its parent to be: `equal` says which; place 0: the tree is empty.
-[[nodiscard]] inline status search(const operation& op, const key& k, node& out, bool& equal, bool& right) {
+// The node of `k`, or of its parent to be: `equal` says which; place 0: the tree is empty.  `above`: the node whose
+// link led there; 0: the root's.
+[[nodiscard]] inline status search(const operation& op, const key& k, node& out, bool& equal, bool& right,
+                                   std::uint64_t& above) {
   const std::uint64_t head = k.head(0);
   equal = false;
+  above = 0;
   std::uint64_t place = op.load(&op.header->root);
   for (unsigned depth = 0; place != 0; ++depth) {
     if (depth == depth_max) return access::damaged("red-black tree", op.of.header_place);
+    if (depth != 0) above = out.place;
     if (status s = read_node(op, place, out); !s) return s;
     if (out.head() == head) {
       equal = true;
@@ -128,12 +138,21 @@ class linker {
   return {};
 }
 
+// The same for a change: the node has to lead back to the one above it.  A link that is damaged may lead to a node of
+// another tree, which the change would take apart.
+[[nodiscard]] inline status search_to_change(const operation& op, const key& k, node& out, bool& equal, bool& right) {
+  std::uint64_t above = 0;
+  if (status s = search(op, k, out, equal, right, above); !s) return s;
+  return out.place == 0 || out.parent() == above ? status{} : status{access::damaged("tree node", out.place)};
+}
+
 [[nodiscard]] inline status find(operation& op, const key& k, record& out) {
   node n;
   bool equal = false;
   bool right = false;
+  std::uint64_t above = 0;
   out.place = 0;
-  if (status s = search(op, k, n, equal, right); !s || !equal) return s;
+  if (status s = search(op, k, n, equal, right, above); !s || !equal) return s;
   return record_of(op, n, out);
 }
 
@@ -164,7 +183,7 @@ inline void balance_insertion(linker& t, std::uint64_t n) {
   node n;
   bool equal = false;
   bool right = false;
-  if (status s = search(op, k, n, equal, right); !s) return s;
+  if (status s = search_to_change(op, k, n, equal, right); !s) return s;
   linker t{op};
   if (equal) {
     record r;
@@ -231,13 +250,13 @@ inline void balance_removal(linker& t, std::uint64_t n, std::uint64_t up, bool r
   node n;
   bool right = false;
   removed = false;
-  if (status s = search(op, k, n, removed, right); !s || !removed) return s;
+  if (status s = search_to_change(op, k, n, removed, right); !s || !removed) return s;
   record r;
   if (status s = record_of(op, n, r); !s) return s;
   linker t{op};
   std::uint64_t goes = n.place;  // where the tree gets a node less
   if (n.image.links.left != 0 && n.image.links.right != 0) {
-    goes = n.image.links.right;
+    goes = t.child(n.place, true);
     for (std::uint64_t next = t.child(goes, false); next != 0 && !t.bad(); next = t.child(goes, false)) goes = next;
   }
   const std::uint64_t left_child = t.child(goes, false);

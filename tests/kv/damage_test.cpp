@@ -557,37 +557,56 @@ TEST_P(damaged_pools, drop_no_store_whose_name_is_damaged) {
   EXPECT_EQ(entries_of(*s), all_of_them());
 }
 
-// A link of one store that leads to a record of another.
-TEST(damaged_trees, free_no_record_of_another_store_when_they_are_dropped) {
-  const pool_place place{grounds[0]};
-  const auto text = [](const char* of, std::uint64_t i) {
-    return std::string{of} + " has value " + std::to_string(1000 + i);
+// A link of one store that leads to a record of another, which is not freed with the first one.
+TEST(damaged_stores, free_no_record_of_another_when_they_are_dropped) {
+  const auto text = [](const std::string& of, std::uint64_t i) {
+    return of + " has value " + std::to_string(1000 + i);
   };
   constexpr std::uint64_t many = 100;
-  {
-    pool p = place.create();
-    for (const char* name : {"first", "other"}) {
-      kv s = open_store(p, name, NVM_KV_BTREE);
-      for (std::uint64_t i = 0; i < many; ++i) ASSERT_TRUE(s.put(number_key(i), text(name, i))) << nvm_errormsg();
+  for (const auto index : indexes) {
+    const pool_place place{grounds[0]};
+    {
+      pool p = place.create();
+      for (const char* name : {"first", "other"}) {
+        kv s = open_store(p, name, index);
+        for (std::uint64_t i = 0; i < many; ++i) ASSERT_TRUE(s.put(number_key(i), text(name, i))) << nvm_errormsg();
+      }
     }
+    file_bytes f = read_file(place.path());
+    const auto object_of = [&](const char* of) {
+      const std::size_t links = index == NVM_KV_LIST     ? sizeof(layout::list_links)
+                                : index == NVM_KV_RBTREE ? sizeof(layout::rb_links)
+                                                         : 0;
+      return last_of(f, text(of, 10)) - 16 - links;
+    };
+    const std::uint64_t own = object_of("first"), foreign = object_of("other");
+    unsigned found = 0;
+    for (std::size_t at = 0; at + 8 <= f.size(); at += 8) {
+      std::uint64_t word = 0;
+      std::memcpy(&word, &f[at], 8);
+      const bool packed = index == NVM_KV_HASH || index == NVM_KV_BTREE;
+      if (packed ? layout::place_of(word) != own || layout::more_of(word) == 0 : word != own) continue;
+      // Not the way back to a parent.
+      const auto begins_record = [&](std::size_t object) {
+        std::uint32_t type = 0;
+        std::memcpy(&type, &f[object - 8], sizeof type);
+        return type == layout::kv_type_record;
+      };
+      if (!packed && (at < 24 || (!begins_record(at) && !begins_record(at - 8)))) continue;
+      word = packed ? layout::pack_place(foreign, layout::more_of(word)) : foreign;
+      std::memcpy(&f[at], &word, 8);
+      ++found;
+    }
+    ASSERT_GT(found, 0U) << index;
+    write_file(place.path(), f);
+    pool p = place.open();
+    ASSERT_EQ(nvm_kv_drop(p.handle(), "first"), 0) << nvm_errormsg();
+    kv third = open_store(p, "third", index);
+    for (std::uint64_t i = 0; i < 3 * many; ++i) ASSERT_TRUE(third.put(number_key(i), text("third", i)));
+    kv other = open_store(p, "other", index);
+    for (std::uint64_t i = 0; i < many; ++i) EXPECT_EQ(got(other, number_key(i)), text("other", i)) << index;
+    EXPECT_EQ(*other.size(), many);
   }
-  file_bytes f = read_file(place.path());
-  const auto link_to = [&](const char* of) { return layout::pack_place(last_of(f, text(of, 10)) - 16, 8); };
-  const std::uint64_t own = link_to("first"), foreign = link_to("other");
-  unsigned found = 0;
-  for (std::size_t at = 0; at + 8 <= f.size(); at += 8) {
-    if (std::memcmp(&f[at], &own, 8) != 0) continue;
-    std::memcpy(&f[at], &foreign, 8);
-    ++found;
-  }
-  ASSERT_GT(found, 0U);
-  write_file(place.path(), f);
-  pool p = place.open();
-  ASSERT_EQ(nvm_kv_drop(p.handle(), "first"), 0) << nvm_errormsg();
-  kv third = open_store(p, "third", NVM_KV_BTREE);
-  for (std::uint64_t i = 0; i < 3 * many; ++i) ASSERT_TRUE(third.put(number_key(i), text("third", i)));
-  kv other = open_store(p, "other", NVM_KV_BTREE);
-  for (std::uint64_t i = 0; i < many; ++i) EXPECT_EQ(got(other, number_key(i)), text("other", i));
 }
 
 // A damaged store whose drop could not come to its end is room, and nothing that a repair makes anew.
