@@ -75,7 +75,7 @@ exit_code scan(call& c) {
 
 exit_code export_entries(call& c) {
   const std::string& file = c.given.operand(2);
-  const bool to_standard = file.empty() || file == "-";
+  const bool to_standard = is_standard_output(file);
   if (c.given.flag("salvage")) return export_salvaged(c);
   if (c.out.as_json() && to_standard) return export_document(c);
   const text_format format = format_of(c.given, file);

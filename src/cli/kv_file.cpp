@@ -31,16 +31,19 @@ bool is_one_file(const std::string& a, const std::string& b) noexcept {
          one.st_ino == other.st_ino;
 }
 
+bool is_standard_output(std::string_view file) noexcept {
+  return file.empty() || file == "-" || file == "/dev/stdout" || file == "/dev/fd/1" || file == "/proc/self/fd/1";
+}
+
 namespace {
 // A name of the system's for a descriptor that this process was given: a new file could not take its place.
 bool is_descriptor(std::string_view path) noexcept {
-  return path == "/dev/stdout" || path == "/dev/stderr" || path.starts_with("/dev/fd/") ||
-         path.starts_with("/proc/self/fd/");
+  return path == "/dev/stderr" || path.starts_with("/dev/fd/") || path.starts_with("/proc/self/fd/");
 }
 }  // namespace
 
 text_file::text_file(const std::string& path, bool write) : path_{path} {
-  if (path.empty() || path == "-") {
+  if (write ? is_standard_output(path) : path.empty() || path == "-") {
     file_ = write ? stdout : stdin;
     return;
   }

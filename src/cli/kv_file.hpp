@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <cstdio>
 #include <string>
+#include <string_view>
 
 #include "cli/arguments.hpp"
 #include "cli/console.hpp"
@@ -17,6 +18,8 @@ namespace nvm::cli::kv_actions {
 // The fields `file` and `format` of an answer.
 [[nodiscard]] json file_facts(const std::string& file, text_format format);
 
+// Whether a file to write is this process's standard output, by whatever name.
+[[nodiscard]] bool is_standard_output(std::string_view file) noexcept;
 // Whether both lead to one file: output would replace what it is read from.
 [[nodiscard]] bool is_one_file(const std::string& a, const std::string& b) noexcept;
 

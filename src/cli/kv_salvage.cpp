@@ -59,7 +59,7 @@ struct salvage_run {
 
 exit_code export_salvaged(call& c) {
   const std::string& file = c.given.operand(2);
-  const bool to_standard = file.empty() || file == "-";
+  const bool to_standard = is_standard_output(file);
   if (c.out.as_json() && to_standard) return c.misused("--json and --salvage need a file to write to");
   const text_format format = format_of(c.given, file);
   if (!to_standard && is_one_file(file, c.path)) return c.misused(fmt::format("{} is the pool itself", file));
