@@ -26,7 +26,7 @@ class attachments {
   using node = std::map<std::uint64_t, what>::node_type;
   using name_room = char[NVM_STORE_NAME_MAX + 1];
 
-  // What add() needs.  May throw std::bad_alloc.
+  // A node for add(), made before anything has happened.  May throw std::bad_alloc.
   [[nodiscard]] static node prepared(rights may, const std::string& store) {
     std::map<std::uint64_t, what> one;
     one.emplace(0, what{may, store});

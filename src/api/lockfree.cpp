@@ -55,7 +55,7 @@ class thread_numbers {
     for (const one& o : all_) {
       if (o.side == side.number) return o.number;
     }
-    // What was closed is forgotten.
+    // Numbers in sides that were closed are forgotten.
     std::erase_if(all_, [](const one& o) {
       if (o.of->process != platform::process_id()) return true;
       const std::lock_guard guard{o.of->lock};

@@ -154,7 +154,7 @@ class object_stores {
   [[nodiscard]] status drop(const char* name);
   [[nodiscard]] status rename(const char* name, const char* new_name);
   static constexpr std::uint64_t leaving_patience_ns = 1'000'000'000;
-  // What the library attaches for itself gives programs no right.
+  // An attachment by the library gives programs no right.
   enum class attached_for : std::uint8_t { programs, library };
   [[nodiscard]] result<nvm_store*> attach(const char* name, unsigned flags, attached_for who = attached_for::programs);
   [[nodiscard]] status detach(nvm_store& s, attached_for who = attached_for::programs,

@@ -13,25 +13,23 @@ struct freed_objects {
 };
 
 // A link that is damaged may lead to another store's record, which its sum shows: that stays, and what the link led to
-// before is lost room.  Of stores without sums, and of values that there is no memory for, only the object's type and
-// size are known.
-[[nodiscard]] status is_own(const operation& op, const record& r, std::uint64_t links, bool& own) {
-  own = op.object_has(r.place - links, layout::kv_type_record, links + layout::record_bytes(r.sizes));
+// before is lost room.  Of stores without sums, of large values, and where memory is short, only the object's type
+// and size are asked.
+[[nodiscard]] bool is_own(const operation& op, const record& r, std::uint64_t links) {
+  if (!op.object_has(r.place - links, layout::kv_type_record, links + layout::record_bytes(r.sizes))) return false;
   constexpr std::uint64_t verified_bytes_max = std::uint64_t{1} << 20;
-  if (!own || !op.sums.on || r.sizes.value > verified_bytes_max) return {};
+  if (!op.sums.on || r.sizes.value > verified_bytes_max) return true;
   const auto mark = scratch::of_thread().here();
   key k;
   bytes_view value;
   const status held = read_whole(op, r, k, value);
   scratch::of_thread().rewind(mark);
-  own = held.error() != errc::corrupt;
-  return {};
+  return held.error() != errc::corrupt;
 }
 [[nodiscard]] status free_record(operation& op, std::uint64_t place, std::uint64_t links, freed_objects& f) {
   record r;
   if (status s = read_record(op, place, r); !s) return s;
-  bool own = false;
-  if (status s = is_own(op, r, links, own); !s) return s;
+  const bool own = is_own(op, r, links);
   ++f.objects;
   ++f.sum.entries;
   f.sum.key_bytes += r.sizes.key;
