@@ -12,6 +12,8 @@
 #include <cstring>
 #include <type_traits>
 
+#include "base/brought_first.hpp"
+
 #if defined(__SANITIZE_THREAD__) || defined(__SANITIZE_ADDRESS__) || defined(NVM_RECORDED)
 #define NVM_LOADS_ARE_WATCHED 1
 #elif defined(__has_feature)
@@ -30,6 +32,7 @@ template <class T>
 template <class T>
 inline void store_shared(T* p, T value) noexcept {
   static_assert(std::is_integral_v<T>);
+  bring_first(p);
   __atomic_store_n(p, value, __ATOMIC_RELEASE);
 }
 

@@ -37,6 +37,7 @@
 #include <type_traits>
 #include <vector>
 
+#include "base/brought_first.hpp"
 #include "lockfree/domain.hpp"
 #include "lockfree/face.hpp"
 #include "lockfree/structure.hpp"
@@ -343,6 +344,7 @@ class catalogue {
   }
   void store_word(std::uint64_t at, std::uint64_t content) noexcept {
     auto* word = reinterpret_cast<std::uint64_t*>(base_ + at);
+    bring_first(word);
     // release: a thread that finds the word finds what it leads to.
     std::atomic_ref<std::uint64_t>{*word}.store(sealed(content, at), std::memory_order_release);
     medium_.flush(word, 8);

@@ -16,6 +16,8 @@
 #include <atomic>
 #include <cstdint>
 
+#include "base/brought_first.hpp"
+
 namespace nvm::lockfree {
 
 using link_word = std::uint64_t;
@@ -39,6 +41,7 @@ struct link {
   }
   // release: a thread that follows the link finds the node complete.
   [[nodiscard]] bool exchange(link_word expected, link_word desired) noexcept {
+    bring_first(&word);
     return std::atomic_ref<link_word>{word}.compare_exchange_strong(expected, desired, std::memory_order_acq_rel,
                                                                     std::memory_order_acquire);
   }

@@ -7,6 +7,7 @@
 #include <bit>
 #include <memory>
 
+#include "base/brought_first.hpp"
 #include "base/inlining.hpp"
 #include "lockfree/domain.hpp"
 
@@ -174,6 +175,7 @@ class node_memory {
     M& m = in_.medium();
     m.flush(contents, bytes);
     m.fence(edge{"lockfree/E11"});
+    bring_first(word);
     // release: pairs with the acquire of a thread that opens the structure.
     std::atomic_ref<std::uint64_t>{*word}.store(seal_word(offset, word_seed(offset_in_pool(word))),
                                                 std::memory_order_release);

@@ -31,6 +31,7 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "base/brought_first.hpp"
 #include "base/inlining.hpp"
 #include "lockfree/node_memory.hpp"
 #include "lockfree/sealed_nodes.hpp"
@@ -87,6 +88,7 @@ class sealed_memory : public node_memory<M> {
   [[nodiscard]] std::uint64_t index_bytes() const noexcept { return index_bytes_; }
   [[nodiscard]] result<std::uint64_t> take_array(session&, std::uint64_t bytes) noexcept { return take_index(bytes); }
   void publish_run(const void*, std::size_t, std::uint64_t* word, std::uint64_t offset) noexcept {
+    bring_first(word);
     // release: a thread that finds the array finds its contents.
     std::atomic_ref<std::uint64_t>{*word}.store(seal_word(offset, word_seed(offset_in_pool(word))),
                                                 std::memory_order_release);

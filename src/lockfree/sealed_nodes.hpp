@@ -18,6 +18,7 @@
 #include <span>
 
 #include "base/base.hpp"
+#include "base/brought_first.hpp"
 #include "lockfree/nodes.hpp"
 
 namespace nvm::lockfree {
@@ -56,6 +57,7 @@ inline void set(sealed_head* n, std::uint64_t s) noexcept {
 }
 // Raises the state to `state`, unless it is there or beyond.
 inline void raise(sealed_head* n, std::uint64_t state) noexcept {
+  bring_first(&n->seal);
   const std::atomic_ref<std::uint64_t> at{n->seal};
   std::uint64_t now = at.load(std::memory_order_relaxed);
   // release: the node's contents, and what was durable before, came before.

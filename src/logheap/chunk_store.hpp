@@ -31,6 +31,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/brought_first.hpp"
 #include "logheap/block.hpp"
 #include "media/media.hpp"
 #include "space/space.hpp"
@@ -423,9 +424,10 @@ class chunk_store {
     return {};
   }
   void store(std::uint64_t offset, std::uint64_t content) noexcept {
+    auto* const word = reinterpret_cast<std::uint64_t*>(base_ + offset);
+    bring_first(word);
     // release: a thread that reads the word sees the bytes that it refers to.
-    std::atomic_ref<std::uint64_t>{*reinterpret_cast<std::uint64_t*>(base_ + offset)}.store(
-        seal_word(content, word_seed(offset)), std::memory_order_release);
+    std::atomic_ref<std::uint64_t>{*word}.store(seal_word(content, word_seed(offset)), std::memory_order_release);
   }
   [[nodiscard]] std::uint64_t word_of_root(std::uint64_t at) const noexcept {
     return load(root_offset_ + at) & checked_mask;

@@ -6,6 +6,7 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "base/brought_first.hpp"
 #include "pool/pool.hpp"
 #include "space/space_layout.hpp"
 
@@ -63,6 +64,7 @@ class page_map {
   }
   // release: a thread that finds the entry sees the pages as they were left.
   void store(std::uint64_t page, std::uint64_t word) const noexcept {
+    bring_first(reinterpret_cast<std::uint64_t*>(at(page)));
     ref(page).store(word, std::memory_order_release);
   }
   [[nodiscard]] std::uint64_t seal(std::uint64_t page, const layout::page_entry& e) const noexcept {

@@ -282,6 +282,7 @@ void swapper::bring(page_t page, bool to_store, std::uint64_t since_ns) noexcept
   counts_.ahead += zeros || got == 0 ? 0 : got - 1;
   ahead_next_ = page + std::max(got, 1U);
   bringing_ = false;
+  if (settling_ != 0) settled_.notify_all();
   fault_ns_.add(platform::monotonic_ns() - since_ns);
 }
 

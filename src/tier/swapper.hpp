@@ -249,11 +249,12 @@ class swapper final : private page_host {
   bool leaving_stopped_ = true;
   bool wants_room_ = false;
   bool bringing_ = false;             // pages are coming
+  unsigned settling_ = 0;             // threads that wait until none is
   std::uint64_t refused_rounds_ = 0;  // batches without writes until the file is asked again
   char why_[256] = "";
   swapper_statistics counts_;
   durations fault_ns_;
-  platform::condition changed_;
+  platform::condition changed_, settled_;
   std::atomic<bool> ending_{false};
   std::thread serving_, letting_go_;
 };

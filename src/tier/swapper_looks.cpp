@@ -151,11 +151,10 @@ std::string swapper::why() {
 
 // A thread goes on when its page is there, a moment before the books say so.
 void swapper::settle(std::unique_lock<std::mutex>& held) noexcept {
-  while (bringing_) {
-    held.unlock();
-    std::this_thread::yield();
-    held.lock();
-  }
+  if (!bringing_) return;
+  ++settling_;
+  settled_.wait(held, [this, now = counts_.faults] { return !bringing_ || counts_.faults != now; });
+  --settling_;
 }
 
 result<std::uint64_t> swapper::present_at_rest() noexcept {

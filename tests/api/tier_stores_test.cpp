@@ -12,6 +12,7 @@
 #include <thread>
 #include <vector>
 
+#include "../clocks.hpp"
 #include "../random_seed.hpp"
 #include "../scratch_folder.hpp"
 #include "nvm/stm.h"
@@ -56,6 +57,7 @@ bool store_is_refused(volatile unsigned char* at) {
 class tiered_stores : public testing::Test {
  protected:
   void SetUp() override {
+    begin_clocks_anew();
     struct sigaction action{};
     action.sa_handler = strayed;
     sigemptyset(&action.sa_mask);
@@ -257,7 +259,10 @@ TEST_P(tiered_threads, attach_change_and_stray_while_pages_come_and_go) {
     });
   }
   std::thread shrinks{[&] {
-    while (!over) ASSERT_EQ(nvm_tier_shrink(p, mib), 0) << nvm_errormsg();
+    while (!over) {
+      ASSERT_EQ(nvm_tier_shrink(p, mib), 0) << nvm_errormsg();
+      pause_between_rounds();
+    }
   }};
   std::thread strays{[&] {
     std::mt19937_64 random{seed_from_environment()};

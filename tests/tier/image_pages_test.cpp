@@ -14,6 +14,7 @@
 #include <thread>
 #include <vector>
 
+#include "../clocks.hpp"
 #include "base/plant.hpp"
 #include "media/checkpointer.hpp"
 #include "tier/swapper.hpp"
@@ -41,6 +42,7 @@ class image_ground {
   image_ground& operator=(const image_ground&) = delete;
 
   [[nodiscard]] status open() {
+    tests::begin_clocks_anew();
     auto made = platform::file::open(path_.c_str(), O_RDWR | O_CREAT | O_TRUNC, 0600);
     if (!made) return made.error();
     file_ = std::move(*made);
@@ -208,7 +210,10 @@ TEST(image_pages, hold_still_while_they_are_written_straight) {
   constexpr std::uint64_t pages = 32;
   std::atomic<bool> over{false};
   std::thread shrinker{[&] {
-    while (!over.load(std::memory_order_relaxed)) g.tier().shrink(0);
+    while (!over.load(std::memory_order_relaxed)) {
+      g.tier().shrink(0);
+      tests::pause_between_rounds();
+    }
   }};
   for (std::uint64_t n = 1; n <= 60; ++n) {
     const std::uint64_t first = n * 3 % (256 - pages);

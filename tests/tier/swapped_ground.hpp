@@ -10,6 +10,7 @@
 #include <mutex>
 #include <string>
 
+#include "../clocks.hpp"
 #include "media/block_device.hpp"
 #include "platform/platform.hpp"
 #include "tier/tier.hpp"
@@ -48,6 +49,7 @@ class swapped_ground {
 
   // Makes both files if they do not exist.  `device`: in place of the second file's own.
   [[nodiscard]] status open(block_device* device = nullptr) {
+    tests::begin_clocks_anew();
     auto fast = platform::file::open(fast_path(name_).c_str(), O_RDWR | O_CREAT, 0600);
     if (!fast) return fast.error();
     fast_ = std::move(*fast);

@@ -16,6 +16,7 @@
 #include <thread>
 #include <vector>
 
+#include "../clocks.hpp"
 #include "media/memory_device.hpp"
 #include "swapped_ground.hpp"
 
@@ -475,7 +476,7 @@ TEST_F(swapped, threads_find_what_they_stored_while_pages_come_and_go) {
     std::thread shrinking{[&] {
       while (!done) {
         g.tier().shrink(30);
-        std::this_thread::yield();
+        tests::pause_between_rounds();
       }
     }};
     for (std::thread& one : threads) one.join();
