@@ -294,7 +294,7 @@ int nvm_kv_batch(NVM_POOL* pool, const nvm_kv_operation* operations, size_t coun
         keyed::operation op{tx, o.kv->store};
         keyed::key k;
         bool removed = false;
-        nvm::status done = keyed::still_open(*o.kv);
+        nvm::status done = keyed::still_open(*o.kv, op);
         if (done) done = keyed::prepare_key(o.kv->store, o.key, o.key_bytes, k);
         if (done && o.kind == NVM_KV_PUT) {
           done = keyed::put(op, k, {static_cast<const std::byte*>(o.value), o.value_bytes}, o.flags);

@@ -109,11 +109,17 @@ template <class Call>
 }
 
 [[nodiscard]] errc was_closed(const nvm_kv& kv) noexcept;
-// Asked inside of a transaction: the thread that detaches an object store waits for transactions that are inside, and
-// closes nothing that they use.
-[[nodiscard]] inline status still_open(const nvm_kv& kv) noexcept {
-  if (kv.of.home == nullptr || kv.store.handles.load(std::memory_order_relaxed) != 0) [[likely]]
-    return {};
+// Asked inside of a transaction, before it uses the store.  A thread that detaches an object store waits for
+// transactions that are inside, and closes nothing that they use. A thread that drops a store, which was closed before,
+// changes the root last: a transaction that has read it before then does not commit.
+[[nodiscard]] inline status still_open(const nvm_kv& kv, const operation& op) {
+  // relaxed: the load of a root that a drop has changed acquires what came before.
+  const auto is_open = [&] { return kv.store.handles.load(std::memory_order_relaxed) != 0; };
+  if (is_open()) [[likely]] {
+    (void)op.load(&op.header->root);
+    if (is_open()) [[likely]]
+      return {};
+  }
   return was_closed(kv);
 }
 
@@ -125,8 +131,8 @@ template <class Call>
   const status s = run(
       kv.of.pool,
       [&](nvm_stm* tx) -> status {
-        if (status s = still_open(kv); !s) return s;
         keyed::operation op{tx, kv.store};
+        if (status s = still_open(kv, op); !s) return s;
         const status done = call(op);
         learnt = op.learnt;
         return done;

@@ -173,9 +173,13 @@ result<std::uint64_t> swapper::present_at_rest() noexcept {
 }
 
 std::string swapper::check() {
+  // Before the first lock, which the thread that brings pages may take.
+  {
+    std::unique_lock held{lock_};
+    settle(held);
+  }
   const std::lock_guard one{evicting_};
-  std::unique_lock guard{lock_};
-  settle(guard);
+  const std::lock_guard guard{lock_};
   std::uint64_t there = 0;
   for (std::uint64_t page = 0; page < pages_known_; ++page) {
     const state now = state_of(static_cast<page_t>(page));

@@ -1,6 +1,7 @@
 // Many threads on the same stores: each sees whole calls, nothing is lost, cursors meet what stays.
 #include <algorithm>
 #include <atomic>
+#include <chrono>
 #include <cstring>
 #include <map>
 #include <thread>
@@ -94,6 +95,41 @@ TEST_P(kv_threads, see_no_half_of_a_batch) {
   for (const auto& e : s.entries()) total += std::stoul(std::string{e.value});
   EXPECT_EQ(total, accounts * opening);
   EXPECT_TRUE(s.statistics()) << nvm_errormsg();
+}
+
+// The store of a call is closed and dropped after its transaction has begun: the next attempt finds that out.
+struct late_change {
+  std::atomic<int> attempts{0};
+  std::atomic<bool> dropped{false};
+};
+int change_late(void* value, std::size_t* bytes, std::size_t /*room*/, void* raw) {
+  auto* l = static_cast<late_change*>(raw);
+  if (++l->attempts == 1) {
+    // A drop that waits for this transaction has done all but to give pages back.
+    for (int i = 0; i < 200 && !l->dropped; ++i) std::this_thread::sleep_for(std::chrono::milliseconds{1});
+  }
+  std::memset(value, 'x', *bytes);
+  return 0;
+}
+TEST_P(kv_threads, a_call_that_began_before_its_store_was_dropped_is_refused) {
+  const pool_place place{grounds[0]};
+  pool p = place.create();
+  nvm_kv_options o{};
+  o.index = GetParam();
+  nvm_kv* const doomed = nvm_kv_open(p.handle(), "doomed", &o);
+  ASSERT_NE(doomed, nullptr) << nvm_errormsg();
+  const std::string key = number_key(1);
+  ASSERT_EQ(nvm_kv_put(doomed, key.data(), key.size(), "value", 5), 0) << nvm_errormsg();
+  late_change l;
+  std::thread drops{[&] {
+    while (l.attempts == 0) std::this_thread::yield();
+    EXPECT_EQ(nvm_kv_close(doomed), 0) << nvm_errormsg();
+    EXPECT_EQ(nvm_kv_drop(p.handle(), "doomed"), 0) << nvm_errormsg();
+    l.dropped = true;
+  }};
+  EXPECT_EQ(nvm_kv_update(doomed, key.data(), key.size(), 0, change_late, &l), -1);
+  EXPECT_EQ(nvm_errno(), NVM_E_INVALID) << nvm_errormsg();
+  drops.join();
 }
 
 // Each thread has keys of its own between those of the others, so that the nodes are everybody's.
