@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
+#include <new>
 
 #include "server/log.hpp"
 #include "server/worker.hpp"
@@ -232,7 +233,16 @@ std::string_view connection::receive() {
   return {input_.data(), input_.size()};
 }
 
-void connection::read() {
+void connection::lack_memory() noexcept {
+  worker_.own_counters().add(count::conn_no_memory);
+  hang_up();
+  worker_.mark_ready(*this);
+}
+
+void connection::read() noexcept try { receive_and_consume(); } catch (const std::bad_alloc&) {
+  lack_memory();
+}
+void connection::receive_and_consume() {
   // The worker calls go_on() in this round, and what has come waits in the socket.
   if (has_work_) return;
   worker_.begin_round();
@@ -242,7 +252,10 @@ void connection::read() {
   if (!input.empty()) keep(input.substr(consume(input)));
 }
 
-void connection::go_on() {
+void connection::go_on() noexcept try { consume_what_waits(); } catch (const std::bad_alloc&) {
+  lack_memory();
+}
+void connection::consume_what_waits() {
   worker_.begin_round();
   worker_.mark_ready(*this);
   if (out_ == nullptr) out_ = worker_.borrow_reply();
@@ -251,8 +264,11 @@ void connection::go_on() {
   keep(input.substr(consume(input)));
 }
 
-bool connection::send() {
-  if (doomed_) return false;
+bool connection::send() noexcept try { return !doomed_ && send_replies(); } catch (const std::bad_alloc&) {
+  worker_.own_counters().add(count::conn_no_memory);
+  return false;
+}
+bool connection::send_replies() {
   if (out_ != nullptr && !out_->empty()) {
     std::size_t bytes = 0;
     std::size_t calls = 0;

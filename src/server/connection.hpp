@@ -34,9 +34,10 @@ class connection {
   connection& operator=(const connection&) = delete;
 
   // Between these two the worker waits, for all connections of a round, until all changes are durable.
-  void read();                // receives once, and carries out what has come
-  void go_on();               // carries out earlier commands that had to wait
-  [[nodiscard]] bool send();  // false: the connection has ended
+  // A connection for which there is no memory ends without a further answer.
+  void read() noexcept;                // receives once, and carries out what has come
+  void go_on() noexcept;               // carries out earlier commands that had to wait
+  [[nodiscard]] bool send() noexcept;  // false: the connection has ended
 
   // Ends the references of waiting replies to items.
   void settle() {
@@ -59,6 +60,11 @@ class connection {
  private:
   // Carries out the commands at the beginning of `input`; returns how many bytes it took.
   std::size_t consume(std::string_view input);
+  void receive_and_consume();
+  void consume_what_waits();
+  [[nodiscard]] bool send_replies();
+  // It may have changed something that is not acknowledged, as when the network fails.
+  void lack_memory() noexcept;
   std::size_t throw_away(std::string_view input);
   bool continue_get();
   void carry_out(command& c, std::string_view input);

@@ -2,6 +2,8 @@
 // may be read by any thread.
 #pragma once
 
+#include <unistd.h>
+
 #include <atomic>
 #include <cstdint>
 #include <functional>
@@ -41,6 +43,13 @@ class connection_table {
     e.state.store(state, std::memory_order_relaxed);
     e.last_command.store(now, std::memory_order_relaxed);
     return std::prev(sockets_.end());
+  }
+  // A socket that was counted as open, and for which there is no memory.
+  void refuse(int fd) noexcept {
+    // relaxed: counts.
+    open.fetch_sub(1, std::memory_order_relaxed);
+    rejected.fetch_add(1, std::memory_order_relaxed);
+    ::close(fd);
   }
   void leave(handle h) {
     const std::lock_guard lock{mutex_};

@@ -134,6 +134,7 @@ void report_general(environment& shared, const report_line& tell_line) {
   tell("time_in_listen_disabled_us", 0U);
   tell("threads", s.threads);
   tell("conn_yields", sums[count::conn_yields]);
+  tell("conn_no_memory", sums[count::conn_no_memory]);
   tell("hash_power_level", used.buckets_log2);
   tell("hash_bytes", used.index_bytes);
   tell("hash_is_expanding", used.resizing ? 1U : 0U);

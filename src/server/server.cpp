@@ -89,6 +89,7 @@ struct service::parts {
     return e;
   }
   void sweep();
+  void hang_up_came() noexcept;
 
   environment shared;
   base_owner base{::event_base_new()};
@@ -117,7 +118,11 @@ void service::parts::accept(const ear& at, int fd, const sockaddr_storage& peer,
   }
   shared.connections.open.fetch_add(1, std::memory_order_relaxed);
   shared.connections.total.fetch_add(1, std::memory_order_relaxed);
-  workers[next_worker]->take({fd, name_of(peer, peer_bytes), at.socket.address});
+  try {
+    workers[next_worker]->take({fd, name_of(peer, peer_bytes), at.socket.address});
+  } catch (const std::bad_alloc&) {
+    return shared.connections.refuse(fd);
+  }
   next_worker = (next_worker + 1) % workers.size();
 }
 
@@ -139,10 +144,11 @@ status service::parts::add_listener(listening_socket socket) {
   ::evconnlistener_set_error_cb(at->listener.get(), [](evconnlistener* l, void*) {
     ::evconnlistener_disable(l);
     const timeval soon{0, 50'000};
-    ::event_base_once(
-        ::evconnlistener_get_base(l), -1, EV_TIMEOUT,
-        [](evutil_socket_t, short, void* again) { ::evconnlistener_enable(static_cast<evconnlistener*>(again)); }, l,
-        &soon);
+    const auto enable = [](evutil_socket_t, short, void* again) {
+      ::evconnlistener_enable(static_cast<evconnlistener*>(again));
+    };
+    // Without memory for the wait, it goes on at once.
+    if (::event_base_once(::evconnlistener_get_base(l), -1, EV_TIMEOUT, enable, l, &soon) != 0) enable(-1, 0, l);
   });
   shared.connections.enter(at->socket.fd, at->socket.address, "", socket_state::listening, shared.started);
   return {};
@@ -158,9 +164,15 @@ status service::parts::open_metrics(const listening_socket& on) {
   ::evhttp_set_cb(
       metrics.get(), "/metrics",
       [](evhttp_request* request, void* self) {
-        const std::string page = metrics_page(static_cast<parts*>(self)->shared);
+        const auto no_memory = [request] { ::evhttp_send_error(request, HTTP_INTERNAL, nullptr); };
+        std::string page;
+        try {
+          page = metrics_page(static_cast<parts*>(self)->shared);
+        } catch (const std::bad_alloc&) {
+          return no_memory();
+        }
         evbuffer* const body = ::evbuffer_new();
-        if (body == nullptr) return ::evhttp_send_error(request, HTTP_INTERNAL, nullptr);
+        if (body == nullptr) return no_memory();
         ::evbuffer_add(body, page.data(), page.size());
         ::evhttp_add_header(::evhttp_request_get_output_headers(request), "Content-Type",
                             "text/plain; version=0.0.4; charset=utf-8");
@@ -170,6 +182,10 @@ status service::parts::open_metrics(const listening_socket& on) {
       this);
   say("nv-memcached: metrics at http://127.0.0.1:%d/metrics", on.port);
   return {};
+}
+
+void service::parts::hang_up_came() noexcept try { on_hang_up(); } catch (const std::bad_alloc&) {
+  say("nv-memcached: no memory to open the log again");
 }
 
 // Expired items give their memory back also without a request for them, and a failure in the background is reported.
@@ -255,7 +271,7 @@ status service::run(std::function<void()> on_hang_up) {
   all.interrupt = all.add_event(SIGINT, EV_SIGNAL | EV_PERSIST, stopped);
   all.user = all.add_event(SIGUSR1, EV_SIGNAL | EV_PERSIST, stopped);
   all.hang_up = all.add_event(SIGHUP, EV_SIGNAL | EV_PERSIST,
-                              [](evutil_socket_t, short, void* self) { static_cast<parts*>(self)->on_hang_up(); });
+                              [](evutil_socket_t, short, void* self) { static_cast<parts*>(self)->hang_up_came(); });
   all.second =
       all.add_event(-1, EV_PERSIST, [](evutil_socket_t, short, void* self) { static_cast<parts*>(self)->sweep(); });
   const timeval second{1, 0};
@@ -265,10 +281,17 @@ status service::run(std::function<void()> on_hang_up) {
       ::event_add(all.user.get(), nullptr) != 0 || ::event_add(all.second.get(), &second) != 0) {
     return fail(errc::system, "no events for signals");
   }
-  for (const auto& w : all.workers) w->start();
-  notify_manager("READY=1");
-  const int ended = ::event_base_dispatch(all.base.get());
-  notify_manager("STOPPING=1");
+  status started;
+  for (const auto& w : all.workers) {
+    if (started) started = w->start();
+  }
+  const std::string why = started ? std::string{} : std::string{last_message()};
+  int ended = 0;
+  if (started) {
+    notify_manager("READY=1");
+    ended = ::event_base_dispatch(all.base.get());
+    notify_manager("STOPPING=1");
+  }
   // First no new client is accepted; then commands that workers have begun are finished and their replies sent.
   for (const auto& at : all.ears) ::evconnlistener_disable(at->listener.get());
   for (const auto& w : all.workers) w->stop();
@@ -276,6 +299,7 @@ status service::run(std::function<void()> on_hang_up) {
   all.workers.clear();
   all.session.reset();
   if (!all.shared.config.unix_path.empty()) ::unlink(all.shared.config.unix_path.c_str());
+  if (!started) return fail(started.error(), "%s", why.c_str());
   if (ended < 0) return fail(errc::system, "the event loop failed: %s", std::strerror(errno));
   return {};
 }

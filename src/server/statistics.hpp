@@ -37,6 +37,7 @@ enum class count : std::uint8_t {
   rounds,
   waits,
   conn_yields,
+  conn_no_memory,
   idle_kicks,
   reclaimed,
   expired_unfetched,

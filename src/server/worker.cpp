@@ -4,6 +4,7 @@
 #include <unistd.h>
 
 #include <new>
+#include <system_error>
 #include <utility>
 
 #include "platform/platform.hpp"
@@ -38,6 +39,19 @@ worker::worker(environment& shared)
       read_buffer_{std::make_unique_for_overwrite<char[]>(read_bytes)} {
   free_replies_.reserve(replies_kept);
   executor_.before_letting_go([this] { return settle_replies(); });
+  is_good_ = base_ != nullptr && wake_fd_ >= 0 && add_events();
+}
+
+bool worker::add_events() noexcept {
+  wake_ = ::event_new(
+      base_, wake_fd_, EV_READ | EV_PERSIST,
+      [](evutil_socket_t, short, void* self) { static_cast<worker*>(self)->take_new_sockets(); }, this);
+  if (wake_ == nullptr || ::event_add(wake_, nullptr) != 0) return false;
+  if (shared_.config.idle_seconds_max == 0) return true;
+  tick_ = ::event_new(
+      base_, -1, EV_PERSIST, [](evutil_socket_t, short, void* self) { static_cast<worker*>(self)->drop_idle(); }, this);
+  const timeval second{1, 0};
+  return tick_ != nullptr && ::event_add(tick_, &second) == 0;
 }
 
 worker::~worker() {
@@ -48,8 +62,13 @@ worker::~worker() {
   if (wake_fd_ >= 0) ::close(wake_fd_);
 }
 
-void worker::start() {
+status worker::start() noexcept try {
   thread_ = std::thread{[this] { run(); }};
+  return {};
+} catch (const std::system_error& e) {
+  return fail(errc::system, "no thread for a worker: %s", e.what());
+} catch (const std::bad_alloc&) {
+  return fail(errc::no_memory, "no memory for the thread of a worker");
 }
 
 void worker::take(new_socket s) {
@@ -85,7 +104,7 @@ void worker::give_back(std::unique_ptr<reply_buffer> r) noexcept {
   free_replies_.push_back(std::move(r));
 }
 
-void worker::mark_ready(connection& c) {
+void worker::mark_ready(connection& c) noexcept {
   if (c.is_ready) return;
   c.is_ready = true;
   ready_.push_back(&c);
@@ -153,7 +172,25 @@ void worker::close(connection* c) {
   connections_.pop_back();
 }
 
-void worker::take_new_sockets() {
+void worker::add_connection(new_socket& s) {
+  const auto make_room_in = [](auto& list, std::size_t n) {
+    if (list.capacity() < n) list.reserve(2 * n);
+  };
+  const std::size_t then = connections_.size() + 1;
+  make_room_in(connections_, then);
+  for (auto* list : {&ready_, &again_, &going_on_}) make_room_in(*list, then);
+  const auto entry = shared_.connections.enter(s.fd, std::move(s.address), std::move(s.listen_address),
+                                               socket_state::reading, shared_.clock.now());
+  std::unique_ptr<connection> c{new (std::nothrow) connection(*this, s.fd, entry)};
+  if (c == nullptr) {
+    shared_.connections.leave(entry);
+    throw std::bad_alloc{};
+  }
+  c->place = connections_.size();
+  connections_.push_back(std::move(c));
+}
+
+void worker::take_new_sockets() noexcept {
   std::uint64_t drained = 0;
   if (::read(wake_fd_, &drained, sizeof drained) < 0) return;
   std::vector<new_socket> sockets;
@@ -162,14 +199,16 @@ void worker::take_new_sockets() {
     sockets.swap(incoming_);
   }
   for (new_socket& s : sockets) {
-    const auto entry = shared_.connections.enter(s.fd, std::move(s.address), std::move(s.listen_address),
-                                                 socket_state::reading, shared_.clock.now());
-    auto& c = connections_.emplace_back(std::make_unique<connection>(*this, s.fd, entry));
-    c->place = connections_.size() - 1;
+    try {
+      add_connection(s);
+    } catch (const std::bad_alloc&) {
+      counters_.add(count::conn_no_memory);
+      shared_.connections.refuse(s.fd);
+    }
   }
 }
 
-void worker::drop_idle() {
+void worker::drop_idle() noexcept {
   const std::uint32_t now = shared_.clock.now();
   const std::uint32_t limit = shared_.config.idle_seconds_max;
   for (const auto& c : connections_) {
@@ -181,24 +220,12 @@ void worker::drop_idle() {
 }
 
 void worker::run() {
-  wake_ = ::event_new(
-      base_, wake_fd_, EV_READ | EV_PERSIST,
-      [](evutil_socket_t, short, void* self) { static_cast<worker*>(self)->take_new_sockets(); }, this);
-  ::event_add(wake_, nullptr);
-  if (shared_.config.idle_seconds_max != 0) {
-    tick_ = ::event_new(
-        base_, -1, EV_PERSIST, [](evutil_socket_t, short, void* self) { static_cast<worker*>(self)->drop_idle(); },
-        this);
-    const timeval second{1, 0};
-    ::event_add(tick_, &second);
-  }
-  std::vector<connection*> now;
   // acquire: pairs with the release in stop().
   while (!stopping_.load(std::memory_order_acquire)) {
-    now.swap(again_);
-    ::event_base_loop(base_, now.empty() ? EVLOOP_ONCE : EVLOOP_ONCE | EVLOOP_NONBLOCK);
-    for (connection* c : now) c->go_on();
-    now.clear();
+    going_on_.swap(again_);
+    ::event_base_loop(base_, going_on_.empty() ? EVLOOP_ONCE : EVLOOP_ONCE | EVLOOP_NONBLOCK);
+    for (connection* c : going_on_) c->go_on();
+    going_on_.clear();
     finish_round();
   }
   while (!connections_.empty()) close(connections_.back().get());

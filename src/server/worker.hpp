@@ -40,8 +40,8 @@ class worker {
   worker(const worker&) = delete;
   worker& operator=(const worker&) = delete;
 
-  [[nodiscard]] bool is_good() const noexcept { return base_ != nullptr && wake_fd_ >= 0; }
-  void start();
+  [[nodiscard]] bool is_good() const noexcept { return is_good_; }
+  [[nodiscard]] status start() noexcept;
   // From any thread.
   void take(new_socket s);
   void stop();
@@ -59,7 +59,7 @@ class worker {
   std::unique_ptr<reply_buffer> borrow_reply();
   void give_back(std::unique_ptr<reply_buffer> r) noexcept;
   // The connection has work; at the end of the round its replies are sent, or it is closed.
-  void mark_ready(connection& c);
+  void mark_ready(connection& c) noexcept;
   void begin_round();
 
  private:
@@ -68,8 +68,10 @@ class worker {
   [[nodiscard]] bool settle_replies() noexcept;
   void finish_round();
   void close(connection* c);
-  void take_new_sockets();
-  void drop_idle();
+  [[nodiscard]] bool add_events() noexcept;
+  void take_new_sockets() noexcept;
+  void add_connection(new_socket& s);
+  void drop_idle() noexcept;
 
   environment& shared_;
   counters& counters_;
@@ -83,9 +85,12 @@ class worker {
   std::unique_ptr<char[]> read_buffer_;
   command command_;
   std::vector<std::unique_ptr<connection>> connections_;
+  // Of connections; each has room for all, so that a round needs no memory for them.
   std::vector<connection*> ready_;
-  std::vector<connection*> again_;
+  std::vector<connection*> again_;     // go on in the next round
+  std::vector<connection*> going_on_;  // in this one
   std::vector<std::unique_ptr<reply_buffer>> free_replies_;
+  bool is_good_ = false;  // has all that the system has to give
   bool in_round_ = false;
   // A round reads values of the pool: a lost page fails the pool, but does not end the server.
   std::optional<platform::in_call> reading_;

@@ -1,10 +1,11 @@
-/* Preloaded into a program: makes chosen system calls of it fail.  The file $NVM_FAILING_CALLS holds "NAME ERRNO SKIP":
- * calls of NAME (fdatasync, fallocate, pwrite) fail with ERRNO after the first SKIP since the file is there; where
- * ERRNO is less than 0, the process is killed there by signal -ERRNO.  The name "growth" is that of the fdatasync after
- * a fallocate of the same thread. */
+/* Preloaded into a program: makes chosen calls of it fail. The file $NVM_FAILING_CALLS holds "NAME ERRNO SKIP [MOST]":
+ * MOST calls of NAME (fdatasync, fallocate, pwrite, malloc) or all fail with ERRNO after the first SKIP since the file
+ * is there; where ERRNO is less than 0, the process is killed there by signal -ERRNO.  The name "growth" is that of the
+ * fdatasync after a fallocate of the same thread. */
 #include <dlfcn.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
 #include <signal.h>
 #include <stdatomic.h>
 #include <stdio.h>
@@ -20,6 +21,7 @@ static int refuses(const char* name) {
   char wanted[32] = "";
   int number = 0;
   long skip = 0;
+  long most = LONG_MAX;
   if (path == NULL) return 0;
   const int kept = errno;
   const int file = open(path, O_RDONLY | O_CLOEXEC);
@@ -31,8 +33,10 @@ static int refuses(const char* name) {
   const ssize_t bytes = read(file, text, sizeof text - 1);
   close(file);
   errno = kept;
-  if (bytes <= 0 || sscanf(text, "%31s %d %ld", wanted, &number, &skip) != 3) return 0;
-  if (strcmp(wanted, name) != 0 || atomic_fetch_add(&seen, 1) < skip) return 0;
+  if (bytes <= 0 || sscanf(text, "%31s %d %ld %ld", wanted, &number, &skip, &most) < 3) return 0;
+  if (strcmp(wanted, name) != 0) return 0;
+  const long before = atomic_fetch_add(&seen, 1);
+  if (before < skip || before - skip >= most) return 0;
   if (number < 0) kill(getpid(), -number);
   errno = number;
   return 1;
@@ -63,3 +67,17 @@ SEEN_BY_ALL ssize_t pwrite(int file, const void* bytes, size_t count, off_t to) 
   if (real == NULL) real = (ssize_t(*)(int, const void*, size_t, off_t))dlsym(RTLD_NEXT, "pwrite");
   return refuses("pwrite") ? -1 : real(file, bytes, count, to);
 }
+
+/* A sanitizer's own malloc() cannot be replaced. */
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+#define OWN_MALLOC 0
+#elif defined(__has_feature)
+#if __has_feature(address_sanitizer) || __has_feature(thread_sanitizer)
+#define OWN_MALLOC 0
+#endif
+#endif
+#ifndef OWN_MALLOC
+void* __libc_malloc(size_t);
+
+SEEN_BY_ALL void* malloc(size_t bytes) { return refuses("malloc") ? NULL : __libc_malloc(bytes); }
+#endif

@@ -49,9 +49,9 @@ class Failing(ServerTest):
         self.port = self.start("-t", "1", "-m", "256", "--pool-size", "4m", *arguments, store=("--pool", str(pool)))
         return self.connect(self.port)
 
-    def make_fail(self, call, code=errno.EIO, skip=0):
+    def make_fail(self, call, code=errno.EIO, skip=0, most=""):
         part = self.pools / "part"
-        part.write_text(f"{call} {code} {skip}")
+        part.write_text(f"{call} {code} {skip} {most}")
         part.rename(self.failing)
 
     def sets(self, client, items):
@@ -116,6 +116,37 @@ class Failing(ServerTest):
         client = self.run_on_pool()
         self.assertEqual(client.get("a"), b"x")
         self.assertEqual(client.get("n"), b"5")
+
+    def use_much_memory(self):
+        """Until the server ends the connection, if it does."""
+        large = "x" * 200_000
+        try:
+            client = self.connect(self.port)
+            for command in ("stats", "stats conns", "get large large other", f"set other 0 0 200000\r\n{large}",
+                            "mg large v", "get " + "large " * 30, "lru_crawler metadump all"):
+                client.send(command.encode() + b"\r\n")
+            client.say("mn\r\n")
+            client.close()
+        except (ConnectionResetError, BrokenPipeError):
+            pass
+
+    def test_goes_on_where_a_client_gets_no_memory(self):
+        if b"__libc_malloc" not in pathlib.Path(CALLS).read_bytes():
+            self.skipTest("a sanitizer has an allocator of its own")
+        client = self.run_on_pool()
+        self.assertEqual(client.say("set large 0 0 200000\r\n" + "x" * 200_000 + "\r\n"), "STORED\r\n")
+        ended = 0
+        for skip in range(60):
+            self.make_fail("malloc", errno.ENOMEM, skip, 1)
+            self.use_much_memory()
+            self.failing.unlink()
+            self.assertIsNone(self.process.poll(), skip)
+            other = self.connect(self.port)
+            self.assertEqual(len(other.get("large")), 200_000)
+            ended = int(other.stats()["conn_no_memory"])
+            other.close()
+        self.assertGreater(ended, 5)
+        self.assertEqual(self.stop(), GOOD)
 
     def expect_refusals(self):
         """Of a server that stays, whose connection has been broken."""
