@@ -8,23 +8,28 @@ nvm::status nvm_kv_cursor::refill_from_regions() {
   using step = keyed::lewat::walk::step;
   entries.clear();
   bytes.clear();
-  passed_now.clear();
   next = 0;
+  keep_passed();  // of a fill that has failed
+  passed_now.clear();
   while (entries.size() < wanted && bytes.size() < fetch_bytes && !ended) {
-    keyed::lewat::walk::entry_view e;
-    const auto met = walk->next(e);
-    if (!met) return met.error();
-    if (*met == step::end) ended = true;
-    if (*met == step::damage) {
-      if (nvm::status s = skip(e.rid); !s) return s;
+    if (!unkept) {
+      const auto met = walk->next(of_walk);
+      if (!met) return met.error();
+      unkept = *met;
     }
-    if (*met != step::entry) continue;
-    const auto* key = reinterpret_cast<const std::byte*>(e.key.data());
-    const auto* value = reinterpret_cast<const std::byte*>(e.value.data());
-    const std::size_t at = bytes.size();
-    bytes.insert(bytes.end(), key, key + e.key.size());
-    bytes.insert(bytes.end(), value, value + e.value.size());
-    entries.push_back({at, e.key.size(), e.value.size()});
+    if (*unkept == step::end) ended = true;
+    if (*unkept == step::damage) {
+      if (nvm::status s = skip(of_walk.rid); !s) return s;
+    }
+    if (*unkept == step::entry) {
+      const auto* key = reinterpret_cast<const std::byte*>(of_walk.key.data());
+      const auto* value = reinterpret_cast<const std::byte*>(of_walk.value.data());
+      const std::size_t at = bytes.size();
+      bytes.insert(bytes.end(), key, key + of_walk.key.size());
+      bytes.insert(bytes.end(), value, value + of_walk.value.size());
+      entries.push_back({at, of_walk.key.size(), of_walk.value.size()});
+    }
+    unkept.reset();
   }
   keep_passed();
   wanted = std::min(wanted * 2, wanted_max);

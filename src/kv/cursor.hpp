@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cstdio>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -76,8 +77,10 @@ struct nvm_kv_cursor final : keyed::receiver {
   nvm_kv& kv;
   const bool ordered;
   keyed::fetch_from from{};
-  std::unique_ptr<keyed::lewat::walk> walk{};  // of index regions, in place of `from`
-  std::string last;                            // key that `from` is at
+  std::unique_ptr<keyed::lewat::walk> walk{};        // of index regions, in place of `from`
+  keyed::lewat::walk::entry_view of_walk{};          // what it has met
+  std::optional<keyed::lewat::walk::step> unkept{};  // what that is, until it is among the entries
+  std::string last;                                  // key that `from` is at
   std::string to;
   bool has_to = false;
   std::uint64_t left = 0;  // entries that may still be given

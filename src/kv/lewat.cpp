@@ -276,14 +276,16 @@ status regions_index::count_all() {
   const segment_locks all{*this, segment_set::everything()};
   if (counted_.load(std::memory_order_relaxed)) return {};
   for (unsigned i = 0; i < layout::item_segments; ++i) segments_[i].entries.store(0, std::memory_order_relaxed);
+  status unread;
   const status seen = each_region([&](std::uint64_t rid, std::uint64_t bytes) {
-    if (!layout::is_own_region(rid)) return;
+    if (!layout::is_own_region(rid) || !unread) return;
     // The sizes of each entry in turn: there is one, unless hashes are equal.
     std::uint64_t entries = 0;
     for (std::uint64_t at = 0; at < bytes; ++entries) {
       std::byte word[layout::item_sizes_bytes];
       const auto n = api::run<effect::looks>(
           at_once_, [&](api::part_of_thread& p) { return at_once_->of->read(p.number, rid, at, word); });
+      if (!n) unread = n.error();
       item i;
       if (!n || *n < sizeof word || !read_sizes(word, 0, i)) break;
       at += bytes_of(i.sizes, store_.sums);
@@ -291,6 +293,7 @@ status regions_index::count_all() {
     segments_[layout::segment_of_region(rid)].entries.fetch_add(entries, std::memory_order_relaxed);
   });
   if (!seen) return seen;
+  if (!unread) return unread;
   std::vector<std::byte> image;
   for (unsigned i = 0; i < layout::item_segments; ++i) {
     if (status s = count_packed(i, image); !s) return s;

@@ -232,6 +232,9 @@ class walk {
     std::size_t from, to;
   };
   [[nodiscard]] status begin();
+  [[nodiscard]] status take_next();
+  template <class Take>
+  [[nodiscard]] status take_whole(Take&& take);
   [[nodiscard]] status take_segment(unsigned number);
   [[nodiscard]] status take_bucket(std::uint64_t rid);
   [[nodiscard]] status take_own(std::uint64_t rid);

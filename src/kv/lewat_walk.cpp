@@ -144,6 +144,38 @@ status walk::take_own(std::uint64_t rid) {
   return there ? status{} : take_if_packed(rid);
 }
 
+// Where it fails, nothing of it is given out.
+template <class Take>
+status walk::take_whole(Take&& take) {
+  const shape before = seen_;
+  status taken;
+  try {
+    taken = take();
+  } catch (const std::bad_alloc&) {
+    taken = fail(errc::no_memory, "no volatile memory for entries");
+  }
+  if (!taken) {
+    parts_.clear();
+    seen_ = before;
+  }
+  return taken;
+}
+
+// Entries of the next region, or of the next segment; it stays the next one where that fails.
+status walk::take_next() {
+  if (own_at_ < own_now_.size()) {
+    if (status s = take_whole([&] { return take_own(own_now_[own_at_]); }); !s) return s;
+    ++own_at_;
+    return {};
+  }
+  if (status s = take_whole([&] { return take_segment(segment_); }); !s) {
+    own_now_.clear();
+    return s;
+  }
+  ++segment_;
+  return {};
+}
+
 result<walk::step> walk::next(entry_view& out) try {
   if (!begun_) {
     if (status s = begin(); !s) return s.error();
@@ -173,13 +205,8 @@ result<walk::step> walk::next(entry_view& out) try {
       (void)of_.damaged_entry(p.rid, key_in(image, i), v);
       return step::damage;
     }
-    if (own_at_ < own_now_.size()) {
-      if (status s = take_own(own_now_[own_at_++]); !s) return s.error();
-    } else if (segment_ < layout::item_segments) {
-      if (status s = take_segment(segment_++); !s) return s.error();
-    } else {
-      return step::end;
-    }
+    if (own_at_ == own_now_.size() && segment_ == layout::item_segments) return step::end;
+    if (status s = take_next(); !s) return s.error();
   }
 } catch (const std::bad_alloc&) {
   return fail(errc::no_memory, "no volatile memory for entries");

@@ -7,10 +7,12 @@
 #include <unistd.h>
 
 #include <array>
+#include <cstring>
 #include <filesystem>
 #include <utility>
 
 #include "life_in_shortage.hpp"
+#include "nvm/kv.h"
 
 namespace nvm::tests {
 namespace {
@@ -134,6 +136,50 @@ INSTANTIATE_TEST_SUITE_P(kinds, no_memory_structures,
 
 TEST_P(no_memory_structures, at_any_allocation_loses_nothing) {
   for (const bool lasting : {false, true}) life_of_structures{GetParam()}.run_all(lasting, 50);
+}
+
+// A cursor that had no memory for an entry goes on with that entry.
+class life_of_walks final : public life_in_shortage {
+  static constexpr std::uint64_t keys = 130;
+
+  void before() override {
+    pool_ = nvm_pool_create(path().c_str(), 16 << 20);
+    ASSERT_NE(pool_, nullptr) << nvm_errormsg();
+    nvm_kv_options o{};
+    o.index = NVM_KV_REGIONS;
+    store_ = nvm_kv_open(pool_, "one", &o);
+    ASSERT_NE(store_, nullptr) << nvm_errormsg();
+    std::string value;
+    for (std::uint64_t k = 0; k < keys; ++k) {
+      value.assign(k % 3 == 0 ? 900 : 20, 'v');  // in a region of its own, or in a bucket
+      ASSERT_EQ(nvm_kv_put(store_, &k, sizeof k, value.data(), value.size()), 0) << nvm_errormsg();
+    }
+  }
+  void live() override {
+    nvm_kv_cursor* cursor = nullptr;
+    attempt("open", [&] { return (cursor = nvm_kv_cursor_open(store_, nullptr)) != nullptr ? 0 : -1; });
+    std::array<unsigned, keys> met{};
+    for (int more = 1; more == 1 && !testing::Test::HasFailure();) {
+      nvm_kv_entry e;
+      attempt("next", [&] { return more = nvm_kv_cursor_next(cursor, &e); });
+      if (more != 1) continue;
+      std::uint64_t k = 0;
+      std::memcpy(&k, e.key, sizeof k);
+      ++met.at(k);
+    }
+    nvm_kv_cursor_close(cursor);
+    for (std::uint64_t k = 0; k < keys; ++k) EXPECT_EQ(met[k], 1U) << k;
+    std::int64_t size = 0;
+    attempt("size", [&] { return (size = nvm_kv_size(store_)) < 0 ? -1 : 0; });
+    EXPECT_EQ(size, std::int64_t{keys});
+    EXPECT_EQ(nvm_kv_close(store_), 0) << nvm_errormsg();
+    close();
+  }
+
+  nvm_kv* store_ = nullptr;
+};
+TEST(no_memory_walks, at_any_allocation_miss_nothing) {
+  for (const bool lasting : {false, true}) life_of_walks{}.run_all(lasting, 20);
 }
 
 // A process whose call cannot open the structures anew goes on with them as they are, and dies.
