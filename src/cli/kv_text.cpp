@@ -2,6 +2,7 @@
 
 #include <fmt/core.h>
 
+#include <algorithm>
 #include <nlohmann/json.hpp>
 #include <vector>
 
@@ -289,8 +290,18 @@ entry_reader::answer entry_reader::next_json(text_entry& out) {
   } while (is_blank(line));
   line_ = lines_;
   nlohmann::ordered_json o;
+  // The library keeps the last member of a name, without a word.
+  std::vector<std::string> names;
+  std::string repeated;
+  const auto note = [&](int depth, nlohmann::ordered_json::parse_event_t event, nlohmann::ordered_json& name) {
+    if (depth != 1 || event != nlohmann::ordered_json::parse_event_t::key) return true;
+    auto& text = name.get_ref<const std::string&>();
+    if (std::find(names.begin(), names.end(), text) != names.end()) repeated = text;
+    if (names.size() < 8) names.push_back(text);  // of more, some are unknown
+    return true;
+  };
   try {
-    o = nlohmann::ordered_json::parse(line);
+    o = nlohmann::ordered_json::parse(line, note);
   } catch (const nlohmann::json::exception& e) {
     // After the library's own name of the error.
     const std::string_view text = e.what();
@@ -298,6 +309,7 @@ entry_reader::answer entry_reader::next_json(text_entry& out) {
     return wrong(fmt::format("no JSON: {}", at == std::string_view::npos ? text : text.substr(at + 2)));
   }
   if (!o.is_object()) return wrong("no JSON object");
+  if (!repeated.empty()) return wrong(fmt::format("two members \"{}\"", repeated));
   std::string what = take_member(o, "key", out.key);
   if (what.empty()) what = take_member(o, "value", out.value);
   if (what.empty() && !o.empty()) what = fmt::format("unknown member \"{}\"", o.begin().key());

@@ -236,6 +236,7 @@ class Kv(PoolTest):
                   (b"[]\n", 1, "no JSON object"), (b'{"key":1,"value":""}\n', 1, '"key" is no string'),
                   (b'{"key":"a","value":"b"\n', 1, "no JSON"),
                   (b'{"key":"a","value":"b","more":1}\n', 1, 'unknown member "more"'),
+                  (b'{"key":"a","value":"b","key":"c"}\n', 1, 'two members "key"'),
                   (b'{"key":"\xff","value":""}\n', 1, "UTF-8"), (b'{"key_base64":"a","value":""}\n', 1, "no base64"),
                   (b'{"key":"a","key_base64":"","value":""}', 1, "either"), (b"\n\n[[[[[[\n", 3, "no JSON"),
                   (b'{"key":"' + b"k" * 65536 + b'","value":""}', 1, "a key of 65536 bytes"),
