@@ -15,6 +15,7 @@
 #include <cstring>
 #include <functional>
 #include <memory>
+#include <new>
 #include <stdexcept>
 #include <string>
 #include <string_view>
@@ -246,7 +247,7 @@ class one_worker {
     executor_ = std::make_unique<server::executor>(*shared_, shared_->stats.add_worker(), *session_);
   }
   std::size_t say(std::string_view bytes) {
-    session_->enter();
+    if (!session_->enter()) throw std::bad_alloc{};
     const server::parsed p = server::parse(bytes, {given_.item_bytes_max, false}, command_);
     if (p.what != server::parsed::answer::command) throw std::logic_error("no command");
     (void)executor_->execute(command_, out_);

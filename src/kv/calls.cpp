@@ -247,7 +247,8 @@ int nvm_kv_update(nvm_kv* kv, const void* key, size_t key_bytes, size_t room_wan
   if (s) s = keyed::check_value(room_wanted);
   bool found = false;
   if (s && kv->regions != nullptr) {
-    s = kv->regions->update(k, room_wanted, edit, argument, found);
+    const auto held = kv->regions;  // while edit() runs others may close the store, drop it, and forget it
+    s = held->update(k, room_wanted, edit, argument, found);
   } else if (s) {
     const keyed::edit_call call{edit, argument, room_wanted};
     s = keyed::run_on(*kv, [&](keyed::operation& op) { return keyed::update(op, k, call, found); });

@@ -16,10 +16,11 @@ nvm::status nvm_kv_cursor::refill_from_regions() {
       const auto met = walk->next(of_walk);
       if (!met) return met.error();
       unkept = *met;
+      if (*met == step::damage) note_why();
     }
     if (*unkept == step::end) ended = true;
     if (*unkept == step::damage) {
-      if (nvm::status s = skip(of_walk.rid); !s) return s;
+      if (nvm::status s = pass_over(of_walk.rid); !s) return s;
     }
     if (*unkept == step::entry) {
       const auto* key = reinterpret_cast<const std::byte*>(of_walk.key.data());
@@ -74,7 +75,7 @@ nvm::status nvm_kv_cursor::refill() {
   return {};
 }
 
-void nvm_kv_cursor::keep_passed() {
+void nvm_kv_cursor::keep_passed() noexcept {
   if (!passed_now.empty() && passed.empty()) std::snprintf(why, sizeof why, "%s", why_now);
   for (const std::uint64_t place : passed_now) {
     if (std::find(passed.begin(), passed.end(), place) == passed.end()) passed.push_back(place);

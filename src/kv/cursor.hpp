@@ -42,15 +42,24 @@ struct nvm_kv_cursor final : keyed::receiver {
   } catch (const std::bad_alloc&) {
     return nvm::fail(nvm::errc::no_memory, "no volatile memory for entries");
   }
-  nvm::status skip(std::uint64_t place) override try {
+  nvm::status skip(std::uint64_t place) override {
+    note_why();
+    return pass_over(place);
+  }
+  void note_why() {
     if (passed_now.empty()) std::snprintf(why_now, sizeof why_now, "%s", nvm::last_message());
+  }
+  // With room for keep_passed().
+  nvm::status pass_over(std::uint64_t place) try {
+    const std::size_t then = passed.size() + passed_now.size() + 1;
+    if (passed.capacity() < then) passed.reserve(2 * then);
     passed_now.push_back(place);
     return {};
   } catch (const std::bad_alloc&) {
     return nvm::fail(nvm::errc::no_memory, "no volatile memory for entries");
   }
   // Keeps what the attempt that has committed passed over; a fetch may come to the same record again.
-  void keep_passed();
+  void keep_passed() noexcept;
   // The end: 0, or -1 where something was passed over.
   int end() const;
   // Whether the key comes after the one before it; otherwise a cursor that finds its place by keys would go in circles.

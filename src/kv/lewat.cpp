@@ -146,6 +146,13 @@ status regions_index::accepts_changes() const noexcept {
   return pool_->engine->wait(0);
 }
 
+status regions_index::still_open() const noexcept {
+  // relaxed: the lock of a segment orders it, or the reader may answer as if it had come before.
+  if (store_.handles.load(std::memory_order_relaxed) != 0) [[likely]]
+    return {};
+  return fail(errc::invalid, "key-value store \"%s\" was closed", store_.name.c_str());
+}
+
 errc regions_index::damaged(std::uint64_t rid) const noexcept {
   return fail(errc::corrupt,
               "key-value store \"%s\": region %016lx of set kv-%016lx fails its check: sizes of an entry",
@@ -235,7 +242,7 @@ status regions_index::get(const key& k, const wish& w, answer& out) {
     const std::uint64_t before = s.version.load(std::memory_order_acquire);
     if (status done = look(waits_, k, w, out); !done || out.there) return done;
     // acquire, and the loads before it acquire: the version was the same while they ran.
-    if (before % 2 == 0 && s.version.load(std::memory_order_acquire) == before) return {};
+    if (before % 2 == 0 && s.version.load(std::memory_order_acquire) == before) return still_open();
   }
   scratch::of_thread().reset();
   segment_set mine;
@@ -243,7 +250,8 @@ status regions_index::get(const key& k, const wish& w, answer& out) {
   status done;
   {
     const segment_locks here{*this, mine};
-    done = look(at_once_, k, w, out);
+    done = still_open();
+    if (done) done = look(at_once_, k, w, out);
   }
   return done ? wait() : done;
 }
@@ -274,6 +282,7 @@ status regions_index::count_packed(unsigned number, std::vector<std::byte>& imag
 
 status regions_index::count_all() {
   const segment_locks all{*this, segment_set::everything()};
+  if (status s = still_open(); !s) return s;
   if (counted_.load(std::memory_order_relaxed)) return {};
   for (unsigned i = 0; i < layout::item_segments; ++i) segments_[i].entries.store(0, std::memory_order_relaxed);
   status unread;

@@ -143,6 +143,8 @@ class regions_index {
   // Operations whose stores are this one; `at`: the one under way.
   [[nodiscard]] status batch(const nvm_kv_operation* operations, std::size_t count, std::size_t& at);
   [[nodiscard]] status size(std::uint64_t& entries);
+  // Waits until no change is under way that began before the store was closed.
+  void await_changes() noexcept { const segment_locks all{*this, segment_set::everything()}; }
 
  private:
   friend class change;
@@ -190,6 +192,9 @@ class regions_index {
   [[nodiscard]] status wait() noexcept;
   [[nodiscard]] status answer_of(const status& done) noexcept;
   [[nodiscard]] status accepts_changes() const noexcept;
+  // Asked by a change under its locks, and by a reader that has found nothing: the store may have been closed, and
+  // dropped or renamed, since the call began.
+  [[nodiscard]] status still_open() const noexcept;
 
   const store& store_;
   NVM_POOL* const pool_;
@@ -236,6 +241,7 @@ class walk {
   template <class Take>
   [[nodiscard]] status take_whole(Take&& take);
   [[nodiscard]] status take_segment(unsigned number);
+  [[nodiscard]] status take_numbers(unsigned number);
   [[nodiscard]] status take_bucket(std::uint64_t rid);
   [[nodiscard]] status take_own(std::uint64_t rid);
   [[nodiscard]] status read_own(std::uint64_t rid, bool& there);

@@ -79,7 +79,8 @@ status regions_index::put(const key& k, bytes_view value, unsigned flags) {
   {
     const segment_locks here{*this, one_segment(k)};
     change one{*this};
-    done = one.put(k, value, flags);
+    done = still_open();
+    if (done) done = one.put(k, value, flags);
     if (done) done = one.commit();
     if (done) split_if_full(layout::item_segment(k.hash));
   }
@@ -93,7 +94,8 @@ status regions_index::remove(const key& k, bool& removed) {
   {
     const segment_locks here{*this, one_segment(k)};
     change one{*this};
-    done = one.remove(k, removed);
+    done = still_open();
+    if (done) done = one.remove(k, removed);
     if (done && removed) done = one.commit();
   }
   return answer_of(done);
@@ -127,7 +129,8 @@ status regions_index::update(const key& k, std::uint64_t room_wanted, edit_funct
       const segment_locks here{*this, one_segment(k)};
       change one{*this};
       answer then;
-      done = one.find(k, then);
+      done = still_open();
+      if (done) done = one.find(k, then);
       is_as_it_was = done && then.there && same(before, then.value);
       if (is_as_it_was) done = one.put(k, {after.memory.get(), bytes}, 0);
       if (is_as_it_was && done) done = one.commit();
@@ -152,6 +155,7 @@ status regions_index::batch(const nvm_kv_operation* operations, std::size_t coun
   {
     const segment_locks here{*this, all};
     change together{*this};
+    done = still_open();
     for (at = 0; at < count && done; ++at) {
       const nvm_kv_operation& o = operations[at];
       bool removed = false;
@@ -159,7 +163,7 @@ status regions_index::batch(const nvm_kv_operation* operations, std::size_t coun
                  ? together.put(key_of(o), {static_cast<const std::byte*>(o.value), o.value_bytes}, o.flags)
                  : together.remove(key_of(o), removed);
     }
-    if (!done) --at;
+    if (!done && at != 0) --at;
     if (done) done = together.commit();
     if (done) all.each([&](unsigned i) { split_if_full(i); });
   }

@@ -7,6 +7,8 @@
 
 namespace nvm::keyed::lewat {
 
+using api::effect;
+
 walk::walk(std::shared_ptr<regions_index> of) noexcept : held_{std::move(of)}, of_{*held_} {
   of_.walks_.fetch_add(1, std::memory_order_relaxed);
 }
@@ -60,10 +62,37 @@ status walk::take_bucket(std::uint64_t rid) {
   return {};
 }
 
+// Of all own regions of the segment, whose lock is held: what was made during the walk is not known.
+status walk::take_numbers(unsigned number) {
+  struct numbers {
+    std::vector<std::uint64_t>& to;
+    unsigned segment;
+    bool is_short = false;
+  } all{own_now_, number};
+  const auto seen = api::run<effect::looks>(of_.at_once_, [&](api::part_of_thread& p) -> result<int> {
+    of_.at_once_->of->numbers(
+        p.number,
+        [](std::uint64_t rid, void* raw) {
+          auto& n = *static_cast<numbers*>(raw);
+          if (!layout::is_own_region(rid) || layout::segment_of_region(rid) != n.segment) return;
+          try {
+            n.to.push_back(rid);
+          } catch (const std::bad_alloc&) {
+            n.is_short = true;
+          }
+        },
+        &all);
+    return 0;
+  });
+  if (!seen) return seen.error();
+  return all.is_short ? status{fail(errc::no_memory, "no volatile memory for numbers of regions")} : status{};
+}
+
 status walk::take_segment(unsigned number) {
   segment_set one;
   one.set(number);
   const segment_locks here{of_, one};
+  if (status s = of_.still_open(); !s) return s;
   bytes_.clear();
   parts_.clear();
   part_ = 0;
@@ -75,11 +104,14 @@ status walk::take_segment(unsigned number) {
     if (status s = take_bucket(layout::region_of_bucket(number, b)); !s) return s;
   }
   const regions_index::segment& s = of_.segments_[number];
-  if (s.made_is_short) return fail(errc::no_memory, "no volatile memory for what was made during a walk");
   own_at_ = 0;
   own_now_.assign(own_.begin() + static_cast<std::ptrdiff_t>(own_ends_[number]),
                   own_.begin() + static_cast<std::ptrdiff_t>(own_ends_[number + 1]));
-  own_now_.insert(own_now_.end(), s.made.begin(), s.made.end());
+  if (s.made_is_short) {
+    if (status all = take_numbers(number); !all) return all;
+  } else {
+    own_now_.insert(own_now_.end(), s.made.begin(), s.made.end());
+  }
   std::sort(own_now_.begin(), own_now_.end());
   own_now_.erase(std::unique(own_now_.begin(), own_now_.end()), own_now_.end());
   status looked;
@@ -114,6 +146,7 @@ status walk::take_if_packed(std::uint64_t rid) {
   segment_set one;
   one.set(number);
   const segment_locks here{of_, one};
+  if (status s = of_.still_open(); !s) return s;
   bool there = false;
   if (status s = read_own(rid, there); !s || there) return s;
   buckets_ = of_.segments_[number].buckets.load(std::memory_order_relaxed);

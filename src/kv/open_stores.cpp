@@ -108,6 +108,13 @@ status enter(keyed::operation& op, std::string_view name, std::uint64_t place) {
   return keyed::put(op, key_of(name), {reinterpret_cast<const std::byte*>(&place), sizeof place}, 0);
 }
 
+// Names a store as one that is being dropped.  Its root changes, to what it is: a transaction that has read it before,
+// while the store was open, does not commit, nor does it see what the drop does later (still_open()).
+status enter_dropped(keyed::operation& op, std::uint64_t place) {
+  if (auto* const header = op.at<layout::kv_header>(place)) op.store(&header->root, op.load(&header->root));
+  return enter(op, dropped_name(place), place);
+}
+
 status free_entries(nvm_kv& doomed, const drop_progress& tell) {
   std::uint64_t all = 0;
   std::uint64_t done = 0;
@@ -407,7 +414,12 @@ namespace {
 status not_open(const stores& all, const char* name) {
   if (status s = for_change(all); !s) return s;
   const auto known = all.open.find(name);
-  if (known == all.open.end() || known->second->store.handles.load(std::memory_order_relaxed) == 0) return {};
+  if (known == all.open.end()) return {};
+  // acquire: pairs with nvm_kv_close().
+  if (known->second->store.handles.load(std::memory_order_acquire) == 0) {
+    if (known->second->regions != nullptr) known->second->regions->await_changes();
+    return {};
+  }
   return fail(errc::busy, "%s: key-value store \"%s\" is open", all.pool->file->path(), name);
 }
 // Makes forget() able to keep two stores more. May throw std::bad_alloc: before a change.
@@ -444,7 +456,7 @@ status drop_named_store(stores& all, const char* name, const drop_progress& tell
     if (place == 0) return none_of_name(all, name);
     bool removed = false;
     if (status gone = keyed::remove(op, key_of(name), removed); !gone) return gone;
-    return enter(op, dropped_name(place), place);
+    return enter_dropped(op, place);
   });
   if (!s) return s;
   forget(all, name);
@@ -477,7 +489,7 @@ status rename_store(stores& all, const char* name, const char* new_name) {
     if (status found = look_up(op, new_name, replaced); !found) return found;
     if (status gone = keyed::remove(op, key_of(name), removed); !gone) return gone;
     if (replaced != 0) {
-      if (status e = enter(op, dropped_name(replaced), replaced); !e) return e;
+      if (status e = enter_dropped(op, replaced); !e) return e;
     }
     return enter(op, new_name, place);
   });
@@ -575,13 +587,16 @@ nvm_kv* nvm_kv_open(NVM_POOL* pool, const char* name, const nvm_kv_options* opti
 int nvm_kv_close(nvm_kv* kv) {
   const nvm::platform::in_call here;
   if (kv == nullptr) return api::report(fail(errc::invalid, "the key-value store is NULL"));
-  keyed::stores& all = kv->of;
-  const std::lock_guard guard{all.lock};
-  if (kv->store.handles.load(std::memory_order_relaxed) == 0) {
-    return api::report(fail(errc::invalid, "key-value store \"%s\" was closed", kv->store.name.c_str()));
+  // Without the registry's lock: a drop holds it while it waits for the transactions that are open, and this may be
+  // inside of one.
+  auto& handles = kv->store.handles;
+  unsigned now = handles.load(std::memory_order_relaxed);
+  // release: pairs with the acquire of a drop, which comes after what this thread did with the store.
+  while (now != 0 &&
+         !handles.compare_exchange_weak(now, now - 1, std::memory_order_release, std::memory_order_relaxed)) {
   }
-  kv->store.handles.fetch_sub(1, std::memory_order_relaxed);
-  return 0;
+  if (now != 0) return 0;
+  return api::report(keyed::was_closed(*kv));
 }
 
 int nvm_kv_has_checksums(const nvm_kv* kv) { return kv != nullptr && kv->store.sums.on ? 1 : 0; }

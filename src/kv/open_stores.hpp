@@ -110,8 +110,8 @@ template <class Call>
 
 [[nodiscard]] errc was_closed(const nvm_kv& kv) noexcept;
 // Asked inside of a transaction, before it uses the store.  A thread that detaches an object store waits for
-// transactions that are inside, and closes nothing that they use. A thread that drops a store, which was closed before,
-// changes the root last: a transaction that has read it before then does not commit.
+// transactions that are inside, and closes nothing that they use. A drop of a store, which was closed before, begins by
+// a store to the root: a transaction that has read it before then neither commits a change nor sees a later one.
 [[nodiscard]] inline status still_open(const nvm_kv& kv, const operation& op) {
   // relaxed: the load of a root that a drop has changed acquires what came before.
   const auto is_open = [&] { return kv.store.handles.load(std::memory_order_relaxed) != 0; };

@@ -268,7 +268,6 @@ status dismantle(operation& op, bool& done) {
   if (op.of.index == kv_index::hash) {
     if (status s = hash::free_segments(op, 256, done); !s || !done) return s;
   }
-  op.store(&op.header->root, op.of.header_place);  // changed, for calls that began before the store was closed
   return op.release(op.of.header_place);
 }
 

@@ -100,7 +100,7 @@ class store {
   const record_sums sums;
   const std::string name;
   std::atomic<bool> verify_reads{false};  // reads of one entry compare its sum: one of the open handles asked for it
-  std::atomic<unsigned> handles{0};       // open; 0: calls are refused.  Changed under the registry's lock.
+  std::atomic<unsigned> handles{0};       // open; 0: calls are refused.  Raised under the registry's lock.
 
   // Hash: where a lookup begins, and how far the buckets of the present level are split.  Hints: every bucket says for
   // itself what it holds.

@@ -77,8 +77,11 @@ class durable_store::session final : public item_session {
  public:
   explicit session(durable_store& store) noexcept : store_{store} {}
 
-  void enter() noexcept override {
-    if (nvm_lf_enter(store_.items_) != 0) store_.note_failure();
+  bool enter() noexcept override {
+    if (nvm_lf_enter(store_.items_) == 0) return true;
+    if (nvm_errno() == NVM_E_NO_MEMORY) return false;
+    store_.note_failure();
+    return true;  // calls are refused
   }
   void leave() noexcept override { static_cast<void>(nvm_lf_leave(store_.items_)); }
 
@@ -86,7 +89,7 @@ class durable_store::session final : public item_session {
     nvm_lf_entry e;
     const int there = nvm_lf_find(store_.items_, key.data(), key.size(), &e);
     if (there < 0) {
-      store_.note_failure();
+      if (nvm_errno() != NVM_E_NO_MEMORY) store_.note_failure();
       return look::failed;
     }
     if (there != 1 || !item_of(e, found)) return look::absent;
@@ -535,7 +538,7 @@ void durable_store::begin_counting() {
   counting_.store(true, std::memory_order_relaxed);
   try {
     counter_ = std::thread{[this] { count_what_was_there(); }};
-  } catch (const std::system_error&) {
+  } catch (const std::exception&) {  // no thread, or no memory for it
     count_what_was_there();
   }
 }

@@ -5,6 +5,7 @@
 #include <limits>
 #include <string>
 
+#include "base/assert.hpp"
 #include "server/decisions.hpp"
 #include "server/numbers.hpp"
 
@@ -61,7 +62,9 @@ update_result executor::update_outside(std::string_view key, decision& by) noexc
   if (let_go_ && !let_go_()) return {outcome::no_room, 0};
   session_.leave();
   const update_result r = session_.update(key, by);
-  session_.enter();
+  // A session that has been inside once needs no memory.
+  const bool entered = session_.enter();
+  NVM_ASSERT(entered);
   return r;
 }
 

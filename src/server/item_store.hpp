@@ -117,7 +117,8 @@ class item_session {
  public:
   virtual ~item_session() = default;
 
-  virtual void enter() noexcept = 0;
+  // False: there is no volatile memory for it, and nothing has been entered.
+  [[nodiscard]] virtual bool enter() noexcept = 0;
   virtual void leave() noexcept = 0;
 
   // Also marks the item as used, for the choice of items to evict.

@@ -173,7 +173,10 @@ status service::parts::open_metrics(const listening_socket& on) {
         }
         evbuffer* const body = ::evbuffer_new();
         if (body == nullptr) return no_memory();
-        ::evbuffer_add(body, page.data(), page.size());
+        if (::evbuffer_add(body, page.data(), page.size()) != 0) {
+          ::evbuffer_free(body);
+          return no_memory();
+        }
         ::evhttp_add_header(::evhttp_request_get_output_headers(request), "Content-Type",
                             "text/plain; version=0.0.4; charset=utf-8");
         ::evhttp_send_reply(request, HTTP_OK, "OK", body);
@@ -202,7 +205,7 @@ void service::parts::sweep() {
   }
   const std::uint32_t now = shared.clock.now();
   shared.store.tick(now);
-  session->enter();
+  if (!session->enter()) return;
   shared.store.sweep(*session, {now, 0, swept_items_per_second, false}, [this](const item& i, bool) {
     const unsigned size_class = shared.classes.of(item_bytes(i));
     own->add(count::reclaimed);
@@ -285,7 +288,7 @@ status service::run(std::function<void()> on_hang_up) {
   for (const auto& w : all.workers) {
     if (started) started = w->start();
   }
-  const std::string why = started ? std::string{} : std::string{last_message()};
+  // The message of this thread stays while the others end.
   int ended = 0;
   if (started) {
     notify_manager("READY=1");
@@ -299,7 +302,7 @@ status service::run(std::function<void()> on_hang_up) {
   all.workers.clear();
   all.session.reset();
   if (!all.shared.config.unix_path.empty()) ::unlink(all.shared.config.unix_path.c_str());
-  if (!started) return fail(started.error(), "%s", why.c_str());
+  if (!started) return started;
   if (ended < 0) return fail(errc::system, "the event loop failed: %s", std::strerror(errno));
   return {};
 }

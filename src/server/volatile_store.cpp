@@ -27,7 +27,7 @@ class volatile_store::session final : public item_session {
   explicit session(volatile_store& store) noexcept : store_{store} {}
   ~session() override { leave(); }
 
-  void enter() noexcept override {}
+  bool enter() noexcept override { return true; }
   void leave() noexcept override {
     for (node* n : held_) release(n);
     held_.clear();
@@ -38,6 +38,7 @@ class volatile_store::session final : public item_session {
     const std::lock_guard lock{s.mutex};
     const auto it = s.items.find(key);
     if (it == s.items.end()) return look::absent;
+    if (!make_room_in(held_)) return look::failed;
     it->second->used = true;
     found = hold(it->second);
     return look::there;
@@ -49,6 +50,7 @@ class volatile_store::session final : public item_session {
     const auto it = s.items.find(key);
     node* const old = it == s.items.end() ? nullptr : it->second;
     item before;
+    if (!make_room_in(held_) || !make_room_in(s.ring)) return {outcome::no_memory, 0};
     if (old != nullptr) before = hold(old);
     const decision::wish w = by.decide(old != nullptr ? &before : nullptr);
     if (w.to_do == decision::what::keep) return {};
@@ -71,8 +73,11 @@ class volatile_store::session final : public item_session {
     fresh->state.store(w.state.word(), std::memory_order_relaxed);
     by.fill(fresh->value(), old != nullptr ? &before : nullptr);
     fresh->used = true;
-    if (old != nullptr) store_.unlink(s, old);
-    s.items.emplace(fresh->key(), fresh);
+    if (!take_entry(s, it, *fresh)) {
+      release(fresh);
+      return {outcome::no_memory, 0};
+    }
+    if (old != nullptr) store_.unlink_from_ring(s, old);
     fresh->place = s.ring.size();
     s.ring.push_back(fresh);
     store_.count(*fresh, 1);
@@ -91,6 +96,24 @@ class volatile_store::session final : public item_session {
   [[nodiscard]] position reached() const noexcept override { return 0; }
 
  private:
+  // For one element more. False: there is no memory.
+  [[nodiscard]] static bool make_room_in(std::vector<node*>& list) noexcept try {
+    if (list.size() == list.capacity()) list.reserve(2 * list.size() + 8);
+    return true;
+  } catch (const std::bad_alloc&) {
+    return false;
+  }
+  // The entry of the item that `fresh` replaces, or a new one; an entry refers to its item's own key.
+  [[nodiscard]] static bool take_entry(shard& s, decltype(shard::items)::iterator it, node& fresh) noexcept try {
+    if (it == s.items.end()) return s.items.emplace(fresh.key(), &fresh).second;
+    auto entry = s.items.extract(it);
+    entry.key() = fresh.key();
+    entry.mapped() = &fresh;
+    s.items.insert(std::move(entry));
+    return true;
+  } catch (const std::bad_alloc&) {
+    return false;
+  }
   item hold(node* n) noexcept {
     // relaxed: the shard's mutex is held, and the node is linked.
     n->users.fetch_add(1, std::memory_order_relaxed);
@@ -150,6 +173,9 @@ void volatile_store::count(const node& n, std::int64_t sign) noexcept {
 
 void volatile_store::unlink(shard& s, node* n) noexcept {
   s.items.erase(n->key());
+  unlink_from_ring(s, n);
+}
+void volatile_store::unlink_from_ring(shard& s, node* n) noexcept {
   s.ring[n->place] = s.ring.back();
   s.ring[n->place]->place = n->place;
   s.ring.pop_back();

@@ -56,6 +56,7 @@ class volatile_store final : public item_store {
   static std::size_t memory_of(const node& n) noexcept;
   shard& shard_of(std::string_view key) noexcept;
   void unlink(shard& s, node* n) noexcept;
+  void unlink_from_ring(shard& s, node* n) noexcept;
   void count(const node& n, std::int64_t sign) noexcept;
   // flush_all() at once; the caller holds flush_mutex_.
   void flush_now() noexcept;

@@ -55,6 +55,10 @@ bool worker::add_events() noexcept {
 }
 
 worker::~worker() {
+  if (thread_.joinable()) {  // the service could not be started
+    stop();
+    join();
+  }
   if (wake_ != nullptr) ::event_free(wake_);
   if (tick_ != nullptr) ::event_free(tick_);
   connections_.clear();
@@ -119,11 +123,11 @@ bool worker::settle_replies() noexcept try {
 
 void worker::begin_round() {
   if (in_round_) return;
+  if (!session_->enter()) throw std::bad_alloc{};
   in_round_ = true;
   reading_.emplace();
   failed_before_ = shared_.store.failed();
   counters_.add(count::rounds);
-  session_->enter();
   executor_.look_at_clock();
 }
 
@@ -142,7 +146,6 @@ void worker::finish_round() {
     if (platform::any_lost()) static_cast<void>(session_->reached());
     durable = durable && !shared_.store.failed();
   }
-  // A connection may become ready while the list is gone through: by index.
   for (std::size_t i = 0; i < ready_.size(); ++i) {
     connection* const c = ready_[i];
     c->is_ready = false;

@@ -7,6 +7,7 @@
 #include <thread>
 
 #include "../sanitized.hpp"
+#include "kv/open_stores.hpp"
 #include "kv_testing.hpp"
 
 namespace nvm::tests {
@@ -111,7 +112,7 @@ int change_late(void* value, std::size_t* bytes, std::size_t /*room*/, void* raw
   std::memset(value, 'x', *bytes);
   return 0;
 }
-TEST_P(kv_threads, a_call_that_began_before_its_store_was_dropped_is_refused) {
+TEST_P(kv_threads_on_any_index, a_call_that_began_before_its_store_was_dropped_is_refused) {
   const pool_place place{grounds[0]};
   pool p = place.create();
   nvm_kv_options o{};
@@ -130,6 +131,110 @@ TEST_P(kv_threads, a_call_that_began_before_its_store_was_dropped_is_refused) {
   EXPECT_EQ(nvm_kv_update(doomed, key.data(), key.size(), 0, change_late, &l), -1);
   EXPECT_EQ(nvm_errno(), NVM_E_INVALID) << nvm_errormsg();
   drops.join();
+}
+
+// An entry that a drop would have left behind.
+TEST(kv_threads_beside_a_drop, a_late_put_is_refused_while_entries_go) {
+  const pool_place place{grounds[0]};
+  pool p = place.create();
+  nvm_kv_options o{};
+  o.index = NVM_KV_HASH;
+  nvm_kv* const doomed = nvm_kv_open(p.handle(), "doomed", &o);
+  ASSERT_NE(doomed, nullptr) << nvm_errormsg();
+  for (std::uint64_t i = 0; i < 1500; ++i) {
+    const std::string key = number_key(i);
+    ASSERT_EQ(nvm_kv_put(doomed, key.data(), key.size(), "value", 5), 0) << nvm_errormsg();
+  }
+  struct shared {
+    std::atomic<bool> entered{false}, drops{false}, answered{false};
+    static void wait_for(const std::atomic<bool>& what) {
+      for (int i = 0; i < 1000 && !what; ++i) std::this_thread::sleep_for(std::chrono::milliseconds{1});
+    }
+  } all;
+  std::thread late{[&] {
+    int attempts = 0;
+    const status s = keyed::run_on(*doomed, [&](keyed::operation& op) -> status {
+      all.entered = true;
+      if (attempts++ == 0) shared::wait_for(all.drops);
+      keyed::key k{reinterpret_cast<const std::byte*>("late"), 4};
+      k.take_hash(op.of.seed);
+      return keyed::put(op, k, {reinterpret_cast<const std::byte*>("value"), 5}, 0);
+    });
+    EXPECT_EQ(s.error(), errc::invalid) << last_message();
+    all.answered = true;
+  }};
+  shared::wait_for(all.entered);
+  ASSERT_EQ(nvm_kv_close(doomed), 0) << nvm_errormsg();
+  nvm_kv_drop_options d{};
+  d.argument = &all;
+  d.progress = [](std::uint64_t, std::uint64_t, void* raw) {
+    static_cast<shared*>(raw)->drops = true;
+    shared::wait_for(static_cast<shared*>(raw)->answered);
+  };
+  EXPECT_EQ(nvm_kv_drop_with(p.handle(), "doomed", &d), 0) << nvm_errormsg();
+  late.join();
+}
+
+// A drop waits for transactions that are open, and a transaction may close stores.
+TEST(kv_threads_beside_a_drop, a_transaction_may_close_another_store) {
+  const pool_place place{grounds[0]};
+  pool p = place.create();
+  struct shared {
+    nvm_kv* first;
+    nvm_kv* second;
+    std::atomic<bool> closed{false};
+  } all{nvm_kv_open(p.handle(), "first", nullptr), nvm_kv_open(p.handle(), "second", nullptr)};
+  ASSERT_TRUE(all.first != nullptr && all.second != nullptr) << nvm_errormsg();
+  std::thread drops{[&] {
+    while (!all.closed) std::this_thread::yield();
+    EXPECT_EQ(nvm_kv_drop(p.handle(), "first"), 0) << nvm_errormsg();
+  }};
+  const auto body = [](nvm_stm*, void* raw) {
+    auto& a = *static_cast<shared*>(raw);
+    if (a.closed) return 0;  // begun anew
+    if (nvm_kv_put(a.first, "key", 3, "value", 5) != 0 || nvm_kv_close(a.first) != 0) return 1;
+    a.closed = true;
+    std::this_thread::sleep_for(std::chrono::milliseconds{100});
+    return nvm_kv_close(a.second) == 0 ? 0 : 1;
+  };
+  EXPECT_EQ(nvm_stm_run(p.handle(), body, &all), 0) << nvm_errormsg();
+  drops.join();
+}
+
+// A change of a store over regions that has another name by then, and another handle.
+TEST(kv_threads_beside_a_drop, a_change_that_began_before_a_rename_is_refused) {
+  const pool_place place{grounds[0]};
+  pool p = place.create();
+  nvm_kv_options o{};
+  o.index = NVM_KV_REGIONS;
+  nvm_kv* const before = nvm_kv_open(p.handle(), "before", &o);
+  ASSERT_NE(before, nullptr) << nvm_errormsg();
+  ASSERT_EQ(nvm_kv_put(before, "key", 3, "value", 5), 0) << nvm_errormsg();
+  struct shared {
+    std::atomic<bool> edits{false}, renamed{false};
+  } all;
+  nvm_kv* after = nullptr;
+  std::thread renames{[&] {
+    while (!all.edits) std::this_thread::yield();
+    EXPECT_EQ(nvm_kv_close(before), 0) << nvm_errormsg();
+    EXPECT_EQ(nvm_kv_rename(p.handle(), "before", "after"), 0) << nvm_errormsg();
+    after = nvm_kv_open(p.handle(), "after", &o);
+    all.renamed = true;
+  }};
+  const auto edit = [](void* value, std::size_t* bytes, std::size_t room, void* raw) {
+    auto& a = *static_cast<shared*>(raw);
+    a.edits = true;
+    while (!a.renamed) std::this_thread::yield();
+    std::memset(value, 'x', *bytes = room);  // it would go to a region of its own
+    return 0;
+  };
+  EXPECT_EQ(nvm_kv_update(before, "key", 3, 900, edit, &all), -1);
+  EXPECT_EQ(nvm_errno(), NVM_E_INVALID) << nvm_errormsg();
+  renames.join();
+  char text[8] = {};
+  ASSERT_EQ(nvm_kv_get(after, "key", 3, text, sizeof text, nullptr), 1) << nvm_errormsg();
+  EXPECT_STREQ(text, "value");
+  EXPECT_EQ(nvm_kv_size(after), 1);
 }
 
 // Each thread has keys of its own between those of the others, so that the nodes are everybody's.

@@ -187,7 +187,7 @@ TEST(expiry, moves_with_touch_and_gat) {
 class forestalled final : public item_session {
  public:
   explicit forestalled(item_session& inner) noexcept : inner_{inner} {}
-  void enter() noexcept override { inner_.enter(); }
+  bool enter() noexcept override { return inner_.enter(); }
   void leave() noexcept override { inner_.leave(); }
   look find(std::string_view key, item& found) noexcept override { return inner_.find(key, found); }
   update_result update(std::string_view key, decision& by) noexcept override { return inner_.update(key, by); }
@@ -218,7 +218,7 @@ TEST(expiry, is_durable_before_it_is_acknowledged_whoever_has_set_it) {
     command c;
     reply_buffer out;
     session.made_durable = false;
-    session.enter();
+    EXPECT_TRUE(session.enter());
     other.look_at_clock();
     ASSERT_EQ(parse(text, {}, c).what, parsed::answer::command);
     other.execute(c, out);

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <memory>
+#include <new>
 #include <stdexcept>
 #include <string>
 #include <string_view>
@@ -41,7 +42,7 @@ class conversation {
   std::string operator()(std::string_view bytes) {
     std::string replies;
     input_ += bytes;
-    session_->enter();
+    if (!session_->enter()) throw std::bad_alloc{};
     executor_.look_at_clock();
     const parse_limits limits{given_.item_bytes_max, given_.debug_commands};
     std::size_t at = 0;

@@ -227,7 +227,7 @@ TEST_F(damaged_link, lets_expired_items_before_it_be_swept) {
   item_store::sweep_wish wish{};
   wish.now = say->shared().clock.now() + 20;
   wish.items_max = 10 * items;
-  say->session().enter();
+  ASSERT_TRUE(say->session().enter());
   std::size_t gone = 0;
   for (int i = 0; i < 10; ++i) gone += store->sweep(say->session(), wish, [](const item&, bool) {});
   say->session().leave();

@@ -146,6 +146,38 @@ class Failing(ServerTest):
             ended = int(other.stats()["conn_no_memory"])
             other.close()
         self.assertGreater(ended, 5)
+        # Each as the first of its worker.
+        for skip in range(20):
+            self.assertEqual(self.stop(), GOOD)
+            self.run_on_pool().close()
+            self.make_fail("malloc", errno.ENOMEM, skip, 1)
+            self.use_much_memory()
+            self.failing.unlink()
+            self.assertIsNone(self.process.poll(), skip)
+            self.assertEqual(len(self.connect(self.port).get("large")), 200_000)
+        self.assertEqual(self.stop(), GOOD)
+
+    def test_of_volatile_items_goes_on_where_a_client_gets_no_memory(self):
+        if b"__libc_malloc" not in pathlib.Path(CALLS).read_bytes():
+            self.skipTest("a sanitizer has an allocator of its own")
+        self.port = self.start("-t", "1", "-m", "64")
+        for skip in range(80):
+            self.make_fail("malloc", errno.ENOMEM, skip, 1)
+            self.use_much_memory()
+            try:
+                client = self.connect(self.port)
+                client.send(b"".join(b"set k%d 0 0 1\r\nx\r\n" % i for i in range(50)))
+                client.send(b"get " + b"k1 k2 k3 " * 20 + b"\r\nmn\r\n")
+                client.say("mn\r\n")
+                client.close()
+            except (ConnectionResetError, BrokenPipeError):
+                pass
+            self.failing.unlink()
+            self.assertIsNone(self.process.poll(), skip)
+            other = self.connect(self.port)
+            self.assertEqual(other.say("set last 0 0 1\r\ny\r\n"), "STORED\r\n")
+            self.assertEqual(other.get("last"), b"y")
+            other.close()
         self.assertEqual(self.stop(), GOOD)
 
     def expect_refusals(self):
