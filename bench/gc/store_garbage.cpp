@@ -327,6 +327,7 @@ void make_list(NVM_POOL* pool, nvm_store* s, std::uint64_t objects, listed& l) {
   std::ranges::sort(l.allocated);
   for (auto* n = static_cast<void**>(first); n != nullptr; n = static_cast<void**>(n[0]))
     l.reachable.push_back(header_of(n));
+  done(nvm_pool_get_info(pool, &info), "nvm_pool_get_info");  // it may have grown
   const auto sb = pick_superblock(l.base, info.file_bytes);
   if (!sb) throw std::runtime_error("the pool's superblock");
   l.shape = geometry_of(*sb);
