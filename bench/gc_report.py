@@ -124,7 +124,7 @@ def pauses(benchmarks):
 
 def scans(benchmarks):
     rows = []
-    for _, b, p in named(benchmarks, "stores-scan-"):
+    for _, b, p in sorted(named(benchmarks, "stores-scan-"), key=lambda scan: scan[2]["objects"]):
         ns = {s["name"]: s["wall_ns"]["median"] for s in b["systems"]}
         times_of = {r["peer"]: r["wall"]["median"] for r in b["ratios"]}
         row = [f"{p['objects']:,}", number(ns["words"], 3)]
