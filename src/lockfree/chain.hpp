@@ -133,7 +133,7 @@ class chain {
       const deletion d = memory_.change_to_delete(s, p.current->next, expected, made | gone, order, old);
       if (d == deletion::refused) return give_up(failure(s));
       if (d == deletion::forestalled) continue;
-      unlink(s, p, old, made);
+      unlink(s, start, order, k, p, old, made);
       return written::replaced;
     }
   }
@@ -158,7 +158,7 @@ class chain {
       if (d == deletion::refused) return failure(s);
       if (d == deletion::forestalled) continue;
       s.count(-1);
-      unlink(s, p, old, next);
+      unlink(s, start, order, k, p, old, next);
       return true;
     }
   }
@@ -449,9 +449,20 @@ class chain {
     p.word = w;
     return outcome::done;
   }
-  // Unlinks the node just deleted; if that fails, the next thread that passes does it.
-  [[NVM_INLINE]] void unlink(session& s, const position& p, std::uint64_t offset, link_word behind) noexcept {
-    if (memory_.tidy(*p.before, without(p.word, pending), without(behind, gone | pending))) memory_.retire(s, offset);
+  // Unlinks the node just deleted.
+  [[NVM_INLINE]] void unlink(session& s, link& start, std::uint64_t order, const key& k, const position& p,
+                             std::uint64_t offset, link_word behind) noexcept {
+    if (memory_.tidy(*p.before, without(p.word, pending), without(behind, gone | pending))) [[likely]] {
+      memory_.retire(s, offset);
+    } else {
+      sweep(s, start, order, k);
+    }
+  }
+  // After another thread has changed the link before: at rest, and where its area is not active any more, no deleted
+  // node is linked, which would be counted. Where this fails, the next thread that passes unlinks it.
+  [[gnu::noinline]] void sweep(session& s, link& start, std::uint64_t order, const key& k) noexcept {
+    position p;
+    (void)find(s, start, order, k, p);
   }
 
   Memory& memory_;

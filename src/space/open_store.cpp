@@ -93,7 +93,7 @@ std::optional<std::uint64_t> cluster_pages::head_of(std::uint64_t page) const no
 status open_store::begin(const std::byte* base, const geometry& g, const std::vector<cluster>& clusters,
                          bool read_only) noexcept try {
   times_.fetch_add(1, std::memory_order_relaxed);
-  number_ = clusters.front().number;
+  number_.store(clusters.front().number, std::memory_order_relaxed);
   page_ = clusters.front().page;
   read_only_ = read_only;
   std::vector<cluster_pages> all;
@@ -130,7 +130,7 @@ status open_store::read_maps(const std::byte* base, const geometry& g) {
         },
         [&](const damage& d) {
           if (!outcome) return;
-          outcome = fail(errc::corrupt, "store %u: %s, at offset %lu: found %lx, expected %lx", number_, d.what,
+          outcome = fail(errc::corrupt, "store %u: %s, at offset %lu: found %lx, expected %lx", number(), d.what,
                          d.offset, d.found, d.expected);
         });
   }
@@ -180,7 +180,7 @@ status open_store::prepare_to_add(const cluster& c) noexcept try {
   clusters_ = std::move(more);
   return {};
 } catch (const std::bad_alloc&) {
-  return fail(errc::no_memory, "no volatile memory for a cluster of store %u", number_);
+  return fail(errc::no_memory, "no volatile memory for a cluster of store %u", number());
 }
 
 void open_store::add_prepared() noexcept {

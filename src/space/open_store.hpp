@@ -66,7 +66,8 @@ class open_store {
   // Constant while it is attached.
   [[nodiscard]] unsigned place() const noexcept { return place_; }  // 1 or more
   [[nodiscard]] unsigned arena() const noexcept { return arena_; }
-  [[nodiscard]] std::uint32_t number() const noexcept { return number_; }
+  // relaxed: a message about a place that no store has may ask while another thread attaches one.
+  [[nodiscard]] std::uint32_t number() const noexcept { return number_.load(std::memory_order_relaxed); }
   [[nodiscard]] std::uint64_t page() const noexcept { return page_; }  // of the pool
   [[nodiscard]] bool read_only() const noexcept { return read_only_; }
 
@@ -132,7 +133,7 @@ class open_store {
  private:
   const unsigned place_;
   const unsigned arena_;
-  std::uint32_t number_ = 0;
+  std::atomic<std::uint32_t> number_{0};
   std::uint64_t page_ = 0;
   bool read_only_ = false;
   [[nodiscard]] status read_maps(const std::byte* base, const geometry& g);
