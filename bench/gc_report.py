@@ -149,7 +149,7 @@ def shares(benchmarks):
     if not rows:
         return []
     return ["## Object stores: the thread for detached ones", "",
-            "What it takes of a processor while there is garbage, its longest slice, and the time of an attach without it and beside it.", ""
+            "The thread's share of a processor while there is garbage, and its longest slice. The time of an attach, without the thread and beside it.", ""
             ] + table(["stores", "thread", "of a processor", "longest slice µs", "attach p50 µs", "p99.9 µs", "longest µs"], rows)
 
 

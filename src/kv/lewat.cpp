@@ -150,7 +150,7 @@ status regions_index::still_open() const noexcept {
   // relaxed: the lock of a segment orders it, or the reader may answer as if it had come before.
   if (store_.handles.load(std::memory_order_relaxed) != 0) [[likely]]
     return {};
-  return fail(errc::invalid, "key-value store \"%s\" was closed", store_.name.c_str());
+  return was_closed(store_);
 }
 
 errc regions_index::damaged(std::uint64_t rid) const noexcept {

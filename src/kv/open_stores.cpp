@@ -29,10 +29,6 @@ nvm_kv::nvm_kv(nvm::keyed::stores& all, std::uint64_t header, const keyed::store
 
 namespace nvm::keyed {
 
-errc was_closed(const nvm_kv& kv) noexcept {
-  return fail(errc::invalid, "key-value store \"%s\" was closed", kv.store.name.c_str());
-}
-
 status check_name(const char* name) noexcept {
   const std::size_t n = name == nullptr ? 0 : std::strlen(name);
   if (n != 0 && n <= NVM_KV_NAME_MAX) return {};
@@ -596,7 +592,7 @@ int nvm_kv_close(nvm_kv* kv) {
          !handles.compare_exchange_weak(now, now - 1, std::memory_order_release, std::memory_order_relaxed)) {
   }
   if (now != 0) return 0;
-  return api::report(keyed::was_closed(*kv));
+  return api::report(keyed::was_closed(kv->store));
 }
 
 int nvm_kv_has_checksums(const nvm_kv* kv) { return kv != nullptr && kv->store.sums.on ? 1 : 0; }

@@ -108,7 +108,6 @@ template <class Call>
   return static_cast<errc>(nvm_errno());
 }
 
-[[nodiscard]] errc was_closed(const nvm_kv& kv) noexcept;
 // Asked inside of a transaction, before it uses the store.  A thread that detaches an object store waits for
 // transactions that are inside, and closes nothing that they use. A drop of a store, which was closed before, begins by
 // a store to the root: a transaction that has read it before then neither commits a change nor sees a later one.
@@ -120,7 +119,7 @@ template <class Call>
     if (is_open()) [[likely]]
       return {};
   }
-  return was_closed(kv);
+  return was_closed(kv.store);
 }
 
 // Runs call(operation&) -> status on a store.
@@ -148,7 +147,7 @@ template <class Call>
   // relaxed: a store that is closed while others use it gives either answer.
   if (kv->store.handles.load(std::memory_order_relaxed) != 0) [[likely]]
     return {};
-  return was_closed(*kv);
+  return was_closed(kv->store);
 }
 // The same for calls that change the store.
 [[nodiscard]] inline status changeable(const nvm_kv* kv) noexcept {

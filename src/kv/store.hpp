@@ -108,6 +108,11 @@ class store {
   std::atomic<std::uint64_t> hint{0};
 };
 
+// The refusal of a call with a handle that is open no more.
+[[nodiscard]] inline errc was_closed(const store& s) noexcept {
+  return fail(errc::invalid, "key-value store \"%s\" was closed", s.name.c_str());
+}
+
 // One operation on one store, in one attempt of a transaction.
 struct operation : access {
   operation(nvm_stm* tx, keyed::store& s) noexcept

@@ -368,7 +368,7 @@ std::string metrics_page(environment& shared) {
   single("connections", "gauge", "Open connections.", shared.connections.open.load(std::memory_order_relaxed));
   single("connections_total", "counter", "Connections accepted.",
          shared.connections.total.load(std::memory_order_relaxed));
-  single("connections_rejected_total", "counter", "Connections refused because of the limit.",
+  single("connections_rejected_total", "counter", "Connections refused because of the limit, or for lack of memory.",
          shared.connections.rejected.load(std::memory_order_relaxed));
   if (used.items) single("items", "gauge", "Items stored.", *used.items);
   single("item_bytes", "gauge", "Bytes of the items.", used.item_bytes);

@@ -288,7 +288,6 @@ status service::run(std::function<void()> on_hang_up) {
   for (const auto& w : all.workers) {
     if (started) started = w->start();
   }
-  // The message of this thread stays while the others end.
   int ended = 0;
   if (started) {
     notify_manager("READY=1");
@@ -302,7 +301,7 @@ status service::run(std::function<void()> on_hang_up) {
   all.workers.clear();
   all.session.reset();
   if (!all.shared.config.unix_path.empty()) ::unlink(all.shared.config.unix_path.c_str());
-  if (!started) return started;
+  if (!started) return started;  // the message is this thread's, of its last failure
   if (ended < 0) return fail(errc::system, "the event loop failed: %s", std::strerror(errno));
   return {};
 }

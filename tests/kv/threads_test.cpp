@@ -98,6 +98,13 @@ TEST_P(kv_threads, see_no_half_of_a_batch) {
   EXPECT_TRUE(s.statistics()) << nvm_errormsg();
 }
 
+// A handle that the test closes while others use it.
+nvm_kv* opened(const pool& p, const char* name, enum nvm_kv_index index) {
+  nvm_kv_options o{};
+  o.index = index;
+  return nvm_kv_open(p.handle(), name, &o);
+}
+
 // The store of a call is closed and dropped after its transaction has begun: the next attempt finds that out.
 struct late_change {
   std::atomic<int> attempts{0};
@@ -115,9 +122,7 @@ int change_late(void* value, std::size_t* bytes, std::size_t /*room*/, void* raw
 TEST_P(kv_threads_on_any_index, a_call_that_began_before_its_store_was_dropped_is_refused) {
   const pool_place place{grounds[0]};
   pool p = place.create();
-  nvm_kv_options o{};
-  o.index = GetParam();
-  nvm_kv* const doomed = nvm_kv_open(p.handle(), "doomed", &o);
+  nvm_kv* const doomed = opened(p, "doomed", GetParam());
   ASSERT_NE(doomed, nullptr) << nvm_errormsg();
   const std::string key = number_key(1);
   ASSERT_EQ(nvm_kv_put(doomed, key.data(), key.size(), "value", 5), 0) << nvm_errormsg();
@@ -137,9 +142,7 @@ TEST_P(kv_threads_on_any_index, a_call_that_began_before_its_store_was_dropped_i
 TEST(kv_threads_beside_a_drop, a_late_put_is_refused_while_entries_go) {
   const pool_place place{grounds[0]};
   pool p = place.create();
-  nvm_kv_options o{};
-  o.index = NVM_KV_HASH;
-  nvm_kv* const doomed = nvm_kv_open(p.handle(), "doomed", &o);
+  nvm_kv* const doomed = opened(p, "doomed", NVM_KV_HASH);
   ASSERT_NE(doomed, nullptr) << nvm_errormsg();
   for (std::uint64_t i = 0; i < 1500; ++i) {
     const std::string key = number_key(i);
@@ -205,9 +208,7 @@ TEST(kv_threads_beside_a_drop, a_transaction_may_close_another_store) {
 TEST(kv_threads_beside_a_drop, a_change_that_began_before_a_rename_is_refused) {
   const pool_place place{grounds[0]};
   pool p = place.create();
-  nvm_kv_options o{};
-  o.index = NVM_KV_REGIONS;
-  nvm_kv* const before = nvm_kv_open(p.handle(), "before", &o);
+  nvm_kv* const before = opened(p, "before", NVM_KV_REGIONS);
   ASSERT_NE(before, nullptr) << nvm_errormsg();
   ASSERT_EQ(nvm_kv_put(before, "key", 3, "value", 5), 0) << nvm_errormsg();
   struct shared {
@@ -218,7 +219,7 @@ TEST(kv_threads_beside_a_drop, a_change_that_began_before_a_rename_is_refused) {
     while (!all.edits) std::this_thread::yield();
     EXPECT_EQ(nvm_kv_close(before), 0) << nvm_errormsg();
     EXPECT_EQ(nvm_kv_rename(p.handle(), "before", "after"), 0) << nvm_errormsg();
-    after = nvm_kv_open(p.handle(), "after", &o);
+    after = opened(p, "after", NVM_KV_REGIONS);
     all.renamed = true;
   }};
   const auto edit = [](void* value, std::size_t* bytes, std::size_t room, void* raw) {
