@@ -353,7 +353,9 @@ TEST_F(lockfree_settings, that_make_no_sense_are_refused) {
   refused(o);
 }
 
-// Lines and fences of changes that nobody waits for, and of the wait.
+// Lines and fences of changes that nobody waits for, and of the wait.  Each new key is put after one of its own that is
+// durable: a change beside one that is not waits for it, and which keys of a hash table are beside each other differs
+// from one to the next.
 TEST_F(lockfree_settings, link_cache_keeps_links_until_somebody_waits) {
   struct costs {
     std::uint64_t fences, lines;
@@ -368,6 +370,7 @@ TEST_F(lockfree_settings, link_cache_keeps_links_until_somebody_waits) {
   for (const std::uint32_t links : {NVM_LF_LINK_AND_PERSIST, NVM_LF_LINK_CACHE}) {
     reopen();
     nvm_lf_options o{};
+    o.kind = NVM_LF_LIST;
     o.links = links;
     o.flags = NVM_LF_NO_WAIT;
     nvm_lf* const lf = open("words", o);
@@ -376,11 +379,13 @@ TEST_F(lockfree_settings, link_cache_keeps_links_until_somebody_waits) {
     nvm_lf* const waits = open("words", o);
     ASSERT_NE(waits, nullptr) << nvm_errormsg();
     const std::uint64_t first = links * 1000;
-    ASSERT_EQ(nvm_lf_put64(lf, first, 1, 0), 1) << "areas and allocation words are known then: " << nvm_errormsg();
+    // The area and the allocation words of all are known then.
+    for (std::uint64_t k = first; k <= first + 30; k += 10) ASSERT_EQ(nvm_lf_put64(lf, k, 1, 0), 1) << nvm_errormsg();
     ASSERT_EQ(nvm_lf_wait(lf), 0) << nvm_errormsg();
     const bool cached = links == NVM_LF_LINK_CACHE;
     costs before = costs_now();
-    for (std::uint64_t k = first + 1; k < first + 5; ++k) ASSERT_EQ(nvm_lf_put64(lf, k, k, 0), 1) << nvm_errormsg();
+    for (std::uint64_t k = first + 1; k < first + 40; k += 10)
+      ASSERT_EQ(nvm_lf_put64(lf, k, k, 0), 1) << nvm_errormsg();
     costs after = costs_now();
     EXPECT_EQ(after.fences - before.fences, cached ? 0U : 4U);
     EXPECT_EQ(after.lines - before.lines, cached ? 4U : 8U) << "of nodes, and of links";
@@ -390,11 +395,11 @@ TEST_F(lockfree_settings, link_cache_keeps_links_until_somebody_waits) {
     EXPECT_EQ(after.fences - before.fences, cached ? 1U : 0U);
     EXPECT_EQ(after.lines - before.lines, cached ? 4U : 0U);
     // A handle that waits leaves none there, and neither does asking for the position.
-    ASSERT_EQ(nvm_lf_put64(waits, first + 5, 1, 0), 1) << nvm_errormsg();
+    ASSERT_EQ(nvm_lf_put64(waits, first + 41, 1, 0), 1) << nvm_errormsg();
     before = costs_now();
     ASSERT_EQ(nvm_lf_wait(lf), 0) << nvm_errormsg();
     EXPECT_EQ(costs_now().lines, before.lines);
-    ASSERT_EQ(nvm_lf_put64(lf, first + 6, 1, 0), 1) << nvm_errormsg();
+    ASSERT_EQ(nvm_lf_put64(lf, first + 51, 1, 0), 1) << nvm_errormsg();
     before = costs_now();
     std::uint64_t position = 0;
     ASSERT_EQ(nvm_lf_get_position(lf, &position), 0) << nvm_errormsg();
