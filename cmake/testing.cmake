@@ -11,10 +11,24 @@
 #   repo     rules about the tree itself; runs once
 #
 # The targets tests_unit, tests_memory, tests_explore and tests_threads build the programs with that label only.
+#
+# Turns. All of `./dev test` runs every test in release, and half of the tests under each sanitizer: memory_0 and
+# threads_0 on days with an even number, memory_1 and threads_1 on odd ones. A program with threads is under one of both
+# sanitizers on each day. The targets tests_memory_0 and so on build no more than these tests need.
 
-foreach(label unit memory explore threads)
+foreach(label unit memory memory_0 memory_1 explore threads threads_0 threads_1)
   add_custom_target(tests_${label})
 endforeach()
+
+# holdfast_turn_of(<what> <out>): 0 or 1, by its name.
+function(holdfast_turn_of what out)
+  string(MD5 sum "100 ${what}") # with this number before names, halves are of like size
+  if(sum MATCHES "^[0-7]")
+    set(${out} 0 PARENT_SCOPE)
+  else()
+    set(${out} 1 PARENT_SCOPE)
+  endif()
+endfunction()
 
 set(HOLDFAST_TEST_TIMEOUT 120)  # seconds, for a release build
 if(NVM_SANITIZE)
@@ -32,6 +46,22 @@ function(holdfast_test_properties name labels timeout)
   if("unit" IN_LIST labels AND NOT "kills" IN_LIST labels AND NOT "races" IN_LIST labels)
     list(APPEND labels memory)
   endif()
+  # Tests that share a program made for them have one turn, so that the program is built on its days only.
+  set(what ${name})
+  if(ARGC EQUAL 4 AND TARGET "${ARGV3}")
+    get_target_property(made_for_tests ${ARGV3} HOLDFAST_VARIANT)
+    if(made_for_tests)
+      set(what ${ARGV3})
+    endif()
+  endif()
+  holdfast_turn_of(${what} turn)
+  if("memory" IN_LIST labels)
+    list(APPEND labels memory_${turn})
+  endif()
+  if("threads" IN_LIST labels)
+    math(EXPR other "1 - ${turn}")
+    list(APPEND labels threads_${other})
+  endif()
   if(NOT timeout)
     set(timeout ${HOLDFAST_TEST_TIMEOUT})
   endif()
@@ -40,8 +70,8 @@ function(holdfast_test_properties name labels timeout)
   list(JOIN labels "," joined)
   set_property(GLOBAL APPEND PROPERTY HOLDFAST_TESTS_KNOWN "${name}")
   set_property(GLOBAL PROPERTY HOLDFAST_TEST_${name} ${CMAKE_CURRENT_SOURCE_DIR} "${joined}" ${ARGN})
-  foreach(label unit memory explore threads)
-    if(label IN_LIST labels AND ARGN)
+  foreach(label IN LISTS labels)
+    if(TARGET tests_${label} AND ARGN)
       add_dependencies(tests_${label} ${ARGN})
     endif()
   endforeach()

@@ -59,6 +59,11 @@ class explorer {
   void remember() noexcept { remembers_ = true; }
   // From here on it prints and reports nothing, skips the rules, and ends with the first violation.
   void be_quiet() noexcept;
+  // What explorations from here on try at each crash point, and how seldom they crash recoveries.
+  void try_only(unsigned tiers, unsigned nested_every) noexcept {
+    options_.tiers = tiers;
+    options_.nested_every = nested_every;
+  }
   // keep_seen: a state that an earlier exploration of this explorer has met is a duplicate.
   report explore(const mutation& m, bool keep_seen = false);
   std::optional<report> replay(const state_path& path, const mutation& m);

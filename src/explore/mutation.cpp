@@ -78,6 +78,8 @@ void note_places(meetings& met, const report& r, std::size_t who, std::vector<st
   }
 }
 
+constexpr unsigned few_states = t1_program_order | t2_all_low | t3_pairs;
+
 bool kills(mutant& m, const report& r) {
   m.states += r.unique_states;
   m.killed = r.finds_violation();
@@ -125,9 +127,13 @@ mutation_report mutation_score(std::span<const subject> subjects, const options&
     for (const waiver& w : waivers) {
       if (m.change.place.ends_with(w.place)) m.waived = w.reason;
     }
-    for (const std::size_t i : where.subjects) {
-      if (kills(m, explorers[i]->explore(m.change))) break;
-      if (!m.waived.empty() && m.states > o.waived_states_max) break;
+    // Most are killed by few states of one subject or another.
+    for (const bool few : {true, false}) {
+      for (const std::size_t i : where.subjects) {
+        if (m.killed || (!m.waived.empty() && m.states > o.waived_states_max)) break;
+        explorers[i]->try_only(few ? o.tiers & few_states : o.tiers, few ? o.nested_every * 4 : o.nested_every);
+        (void)kills(m, explorers[i]->explore(m.change));
+      }
     }
     for (const std::size_t i : where.pairs) {
       if (m.killed) break;

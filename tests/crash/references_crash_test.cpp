@@ -22,6 +22,7 @@
 #include "source_places.hpp"
 #include "space/space.hpp"
 #include "subjects.hpp"
+#include "today.hpp"
 #include "whole_pool.hpp"
 
 namespace nvm::tests {
@@ -478,7 +479,7 @@ class references_crash : public testing::TestWithParam<way> {};
 TEST_P(references_crash, counts_agree_with_pointers_and_nothing_is_lost_or_kept) {
   const auto [kind, barriers] = GetParam();
   for (const model under : models_of(kind)) {
-    const report r = explore(counting(kind, barriers), options_of(kind, under));
+    const report r = explore_today(counting(kind, barriers), options_of(kind, under));
     EXPECT_TRUE(r.clean()) << r.text();
     EXPECT_EQ(r.operations, story().size());
     EXPECT_GT(r.unique_states, 50U);

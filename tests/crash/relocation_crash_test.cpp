@@ -18,6 +18,7 @@
 #include "object/object.hpp"
 #include "static_pointers_story.hpp"
 #include "subjects.hpp"
+#include "today.hpp"
 
 namespace nvm::tests {
 namespace {
@@ -409,9 +410,9 @@ class relocation_crash : public testing::TestWithParam<kind_of_medium> {};
 TEST_P(relocation_crash, leaves_every_pointer_where_it_led) {
   for (const model under : models_of(GetParam())) {
     for (const choice where : {somewhere_new, at_the_first_again}) {
-      const report r = explore(relocation(GetParam(), where), options_of(GetParam(), under));
+      const report r = explore_today(relocation(GetParam(), where), options_of(GetParam(), under));
       EXPECT_TRUE(r.clean()) << r.text();
-      EXPECT_GT(r.nested_states, 100U);
+      if (explores_all_today()) EXPECT_GT(r.nested_states, 100U);
       std::printf("%s\n", r.text().c_str());
     }
   }
@@ -421,9 +422,9 @@ TEST_P(relocation_crash, leaves_every_packed_pointer_where_it_led) {
   for (const model under : models_of(GetParam())) {
     options o = options_of(GetParam(), under);
     o.nested_every *= 4;
-    const report r = explore(s, o);
+    const report r = explore_today(s, o);
     EXPECT_TRUE(r.clean()) << r.text();
-    EXPECT_GT(r.nested_states, 100U);
+    if (explores_all_today()) EXPECT_GT(r.nested_states, 100U);
     std::printf("%s\n", r.text().c_str());
   }
 }
@@ -436,9 +437,9 @@ TEST_P(numbered_relocation_crash, leaves_every_pointer_where_it_led) {
     for (const model under : models_of(GetParam())) {
       options o = options_of(GetParam(), under);
       o.nested_every *= 8;
-      const report r = explore(s, o);
+      const report r = explore_today(s, o);
       EXPECT_TRUE(r.clean()) << r.text();
-      EXPECT_GT(r.nested_states, 100U);
+      if (explores_all_today()) EXPECT_GT(r.nested_states, 100U);
       std::printf("%s\n", r.text().c_str());
     }
   }
@@ -451,9 +452,9 @@ TEST_P(page_relocation_crash, leaves_every_pointer_where_it_led) {
     for (const model under : models_of(GetParam())) {
       options o = options_of(GetParam(), under);
       o.nested_every *= 4;
-      const report r = explore(s, o);
+      const report r = explore_today(s, o);
       EXPECT_TRUE(r.clean()) << r.text();
-      EXPECT_GT(r.nested_states, 100U);
+      if (explores_all_today()) EXPECT_GT(r.nested_states, 100U);
       std::printf("%s\n", r.text().c_str());
     }
   }

@@ -12,6 +12,7 @@
 #include "image_process.hpp"
 #include "object/object.hpp"
 #include "subjects.hpp"
+#include "today.hpp"
 
 namespace nvm::tests {
 namespace {
@@ -198,7 +199,7 @@ class reset_crash : public testing::TestWithParam<kind_of_medium> {};
 TEST_P(reset_crash, leaves_fields_that_the_next_open_zeroes_and_nothing_else) {
   const model on_memory[] = {model::x86, model::torn8}, on_ssd[] = {model::ssd};
   for (const model under : is_image(GetParam()) ? std::span<const model>{on_ssd} : std::span<const model>{on_memory}) {
-    const report r = explore::explore(fields(GetParam()), options_of(GetParam(), under));
+    const report r = explore_today(fields(GetParam()), options_of(GetParam(), under));
     EXPECT_TRUE(r.clean()) << r.text();
     std::printf("%s\n", r.text().c_str());
   }

@@ -15,6 +15,7 @@
 #include "object/object.hpp"
 #include "static_pointers_story.hpp"
 #include "subjects.hpp"
+#include "today.hpp"
 
 namespace nvm::tests {
 namespace {
@@ -276,9 +277,9 @@ TEST_P(static_pointers_crash, lead_to_what_they_led_to) {
                                       std::pair{next_program::the_first_again, untyped::are_left_alone},
                                       std::pair{next_program::another, untyped::may_lead},
                                       std::pair{next_program::the_first_again, untyped::may_lead}}) {
-      const report r = explore(static_pointers(GetParam(), next, words), options_of(GetParam(), under));
+      const report r = explore_today(static_pointers(GetParam(), next, words), options_of(GetParam(), under));
       EXPECT_TRUE(r.clean()) << r.text();
-      EXPECT_GT(r.nested_states, 50U);
+      if (explores_all_today()) EXPECT_GT(r.nested_states, 50U);
       std::printf("%s\n", r.text().c_str());
     }
   }
