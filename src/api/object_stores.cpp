@@ -134,27 +134,30 @@ void object_stores::protect_all() noexcept {
   if (!pool_->file->has_feature(layout::feature_stores)) return;
   side_->rights_are_lost();
   const geometry g = shape();
+  const page_map map{pool_->base(), g};
   std::uint64_t from = 0, to = 0;  // pages
   const auto close = [&] {
     if (from != to && guard_ != nullptr)
       guard_->close_to(g.page_offset(from), (to - from) << g.page_shift, page_access::none);
   };
   for (std::uint64_t page = 0; page < g.size_pages;) {
-    const std::uint64_t word = load_word(pool_->base(), g.entry_offset(page));
     layout::page_entry e;
-    if (word == 0 || entry_fault(word, page, g, g.size_pages, e) != nullptr) {
-      ++page;
-      continue;
+    std::uint64_t pages = 64;
+    if (page % 64 != 0 || !map.has_alike(page, g.size_pages, e)) {
+      const std::uint64_t word = map.load(page);
+      const bool has_entry = word != 0 && entry_fault(word, page, g, g.size_pages, e) == nullptr;
+      pages = has_entry ? e.length_pages : 1;
+      if (!has_entry) e = {};
     }
-    if (e.kind == layout::page_kind::cluster) {
+    if (e.length_pages != 0 && e.kind == layout::page_kind::cluster) {
       if (to == 0) pool_->barriers.refuses_from(g.page_offset(page));
       if (page != to) {
         close();
         from = page;
       }
-      to = page + e.length_pages;
+      to = page + pages;
     }
-    page += e.length_pages;
+    page += pages;
   }
   close();
   side_->rights_are_lost();  // what was found accessible between is asked about again
@@ -180,6 +183,13 @@ void object_stores::protect(std::uint64_t page, page_access to) noexcept {
   if (to == page_access::none) side_->rights_are_lost();  // as above
 }
 
+// The page of a store that has no other yet; its entry of the map and its header need not be read.
+void object_stores::close_page(std::uint64_t page) noexcept {
+  side_->rights_are_lost();
+  if (keeper_.guard != nullptr) guard_->close_to(page, shape().page_bytes(), page_access::none);
+  side_->rights_are_lost();
+}
+
 // In a pool with a tier the store's pages leave memory last while it is attached.
 void object_stores::refer(std::uint64_t page, bool referenced) noexcept {
   if (pool_->refer_pages == nullptr) return;
@@ -199,7 +209,8 @@ void object_stores::close_what_has_ended() {
     // Another call may have left the same page.
     if (c.page == 0 || waits_for_transactions(c.page)) continue;
     const open_store* const of = side_->attached(c.page);
-    if (of == nullptr) protect(c.page, page_access::none);
+    if (of == nullptr && c.is_new) close_page(c.page);
+    if (of == nullptr && !c.is_new) protect(c.page, page_access::none);
     if (of != nullptr && side_->is_read_only(*of)) protect(c.page, page_access::read);
   }
 }
@@ -304,7 +315,7 @@ stores::pool_bytes object_stores::bytes() const noexcept {
 status object_stores::change(const body& f, lsn_t& lsn, closing* after) {
   const bool makes = after != nullptr && after->page == 0;  // a store
   closing_.reserve(closing_.size() + 1);
-  closing ends{0, {}, {}};
+  closing ends{};
   ends.left.turns.reserve(pool_->engine->lanes());
   pages_keeper::recording recorded{keeper_};
   thread_transactions& mine = thread_transactions::mine();
@@ -333,6 +344,7 @@ status object_stores::change(const body& f, lsn_t& lsn, closing* after) {
   ends.opened = std::move(recorded.opened);
   if (after != nullptr) {
     ends.page = s ? after->page : 0;
+    ends.is_new = makes;
     closing_.push_back(std::move(ends));
   }
   return s;
@@ -516,7 +528,7 @@ status object_stores::detach_shut(nvm_store& s, attached_for who, const contents
   }
   what = ended::gone;
   closing_.reserve(closing_.size() + 1);
-  closing after{s.page, {}, {}};
+  closing after{.page = s.page};
   // Room for the handle, before anything has happened.
   detached_.emplace_back();
   const auto give_up = [&](nvm_store*) noexcept { detached_.pop_back(); };

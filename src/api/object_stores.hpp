@@ -245,9 +245,10 @@ class object_stores {
   using names_change = stores::names_transaction<open_transaction>;
   // Pages that become inaccessible when the transactions that may still write there have ended.
   struct closing {
-    std::uint64_t page;
-    engines::left_open left;
-    pages_keeper::ranges opened;
+    std::uint64_t page = 0;
+    engines::left_open left{};
+    pages_keeper::ranges opened{};
+    bool is_new = false;  // the store was made, and has this page alone unless it was attached since
   };
   enum class wanted_catalogue : std::uint8_t { as_it_is, made };
 
@@ -292,6 +293,7 @@ class object_stores {
   // Barriers ask about changes of this store's pages from now on.
   void ask_about(std::uint64_t page) noexcept;
   void protect(std::uint64_t page, platform::page_access to) noexcept;
+  void close_page(std::uint64_t page) noexcept;
   void protect_all() noexcept;
   void unprotect() noexcept;
 
@@ -310,6 +312,7 @@ class object_stores {
     std::uint64_t page = 0;  // 0: there is none
     open_store* of = nullptr;
     std::unique_ptr<object::beside_collection> runs;  // null: it has ended
+    bool wants_trim = false;                          // after that
   };
   struct named_page {
     std::string name;

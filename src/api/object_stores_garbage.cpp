@@ -130,6 +130,11 @@ bool object_stores::collect_detached(const object::collection_slice& slice) noex
   // Asked again under the lock: a thread that calls rest() waits for this lock once.
   if (side_ == nullptr || resting_.load(std::memory_order_relaxed) != 0) return false;
   // One whose collection has ended and that could not be detached then.
+  // A slice of its own: an attach of another store waits for one.
+  if (collector_->detached() && std::exchange(collected_.wants_trim, false)) {
+    (void)side_->trim(*collected_.of);
+    return true;
+  }
   if (!collector_->detached() || (collected_.page != 0 && collected_.runs == nullptr)) {
     const bool was_left = collector_->detached();
     return end_detached() && was_left;
@@ -152,9 +157,10 @@ bool object_stores::collect_detached(const object::collection_slice& slice) noex
     unchanged_.insert(collected_.page);
   }
   collector_->account(*collected_.runs, now, collector_->detached_counts());
-  if (collected_.runs->sums().freed_objects != 0 && object::pages_of(*collected_.of) <= trimmed_pages_max)
-    (void)side_->trim(*collected_.of);
-  return bool{end_detached()};
+  collected_.wants_trim =
+      collected_.runs->sums().freed_objects != 0 && object::pages_of(*collected_.of) <= trimmed_pages_max;
+  collected_.runs.reset();
+  return true;
 } catch (const std::bad_alloc&) {
   any_changed_ = true;  // the next round
   return false;
@@ -235,7 +241,7 @@ status object_stores::end_detached() noexcept try {
   if (collected_.runs != nullptr) collected_.runs->stop();
   collected_.runs.reset();
   closing_.reserve(closing_.size() + 1);
-  closing after{collected_.page, {}, {}};
+  closing after{.page = collected_.page};
   // Only the collection has had it attached, and that has no transaction open.
   if (status detached = side_->detach(*collected_.of, after.left); !detached) return detached;
   closing_.push_back(std::move(after));

@@ -111,7 +111,7 @@ status object_stores::make(const char* name, const nvm_store_options& o, lsn_t& 
   w.rights = {who->user, who->group, o.mode == 0 ? 0600U : o.mode};
   w.quota_bytes = o.quota;
   w.created = static_cast<std::uint64_t>(std::time(nullptr));
-  closing page{0, {}, {}};
+  closing page{};
   const status done = change(
       [&](open_transaction& t, names_change& names) -> status {
         const auto number = take_number(names, *catalogue_);
@@ -210,7 +210,7 @@ status object_stores::change_rights(const char* name, rights_change what, std::u
     keeper_.close_all(opened);
     errno = cause;
     if (!s) return s;
-    closing after{*page, {}, {}};
+    closing after{.page = *page};
     s = change(
         [&](open_transaction& t, names_change&) { return side_->set_rights(t, *page, {r->owner, r->group, r->mode}); },
         lsn, &after);
@@ -227,7 +227,7 @@ status object_stores::set_quota(const char* name, std::uint64_t bytes) {
     const auto page = page_of(name);
     if (!page) return page.error();
     if (status s = must_own(name, *page, "its quota is its owner's to set"); !s) return s;
-    closing after{*page, {}, {}};
+    closing after{.page = *page};
     status s =
         change([&](open_transaction& t, names_change&) { return side_->set_quota(t, *page, bytes); }, lsn, &after);
     if (!s) return s;

@@ -7,7 +7,6 @@
 #pragma once
 
 #include <array>
-#include <bit>
 #include <cstdint>
 
 namespace nvm {
@@ -32,9 +31,11 @@ inline constexpr std::uint64_t checked_mask = (std::uint64_t{1} << checked_bits)
 
 // CRC-8 of the low 56 bits; byte-sliced, so the seven look-ups are independent.
 constexpr std::uint8_t crc8_56(std::uint64_t content, std::uint8_t seed) noexcept {
-  std::uint8_t c = detail::crc8_tables[7][seed];
-  for (unsigned i = 0; i < 7; ++i) c ^= detail::crc8_tables[i][(content >> (8 * i)) & 0xFF];
-  return c;
+  const auto& t = detail::crc8_tables;  // written out: a compiler keeps a loop of seven turns
+  return static_cast<std::uint8_t>(t[7][seed] ^ t[0][content & 0xFF] ^ t[1][content >> 8 & 0xFF] ^
+                                   t[2][content >> 16 & 0xFF] ^ t[3][content >> 24 & 0xFF] ^
+                                   t[4][content >> 32 & 0xFF] ^ t[5][content >> 40 & 0xFF] ^
+                                   t[6][content >> 48 & 0xFF]);
 }
 
 // Seed of the word at `offset` bytes from the pool's start.  Always an even number of one bits: the polynomial is
@@ -43,7 +44,8 @@ constexpr std::uint8_t crc8_56(std::uint64_t content, std::uint8_t seed) noexcep
 constexpr std::uint8_t word_seed(std::uint64_t offset) noexcept {
   const std::uint64_t w = offset >> 3;
   const std::uint64_t folded = (w ^ (w >> 7) ^ (w >> 14) ^ (w >> 21) ^ (w >> 28) ^ (w >> 35)) & 0x7F;
-  return static_cast<std::uint8_t>(folded << 1 | (std::popcount(folded) & 1));
+  // Without an instruction for it, std::popcount() would be a call.
+  return static_cast<std::uint8_t>(folded << 1 | static_cast<unsigned>(__builtin_parityll(folded)));
 }
 
 // The stored form of `content` (which must fit 56 bits).  Zero stays zero.

@@ -250,12 +250,23 @@ class pool_stores final : public store_side {
     return fail(errc::no_memory, "no volatile memory to read the clusters of a store");
   }
   status ranges(std::uint64_t page, const ranges_visitor& visit) noexcept override try {
-    access reads{keeper_};
     const auto stays = hold(page);
-    const auto clusters = read(page, reads, false);
-    if (!clusters) return clusters.error();
     const geometry g = sizes();
-    for (const cluster& c : *clusters) visit(g.page_offset(c.page), c.pages << g.page_shift);
+    std::vector<cluster> all;
+    {
+      access reads{keeper_};
+      auto clusters = read(page, reads, false);
+      if (!clusters) return clusters.error();
+      all = std::move(*clusters);
+    }
+    // After they are closed, and neighbours as one: a visitor may ask the kernel for each.
+    std::ranges::sort(all, {}, &cluster::page);
+    for (auto c = all.begin(); c != all.end();) {
+      const std::uint64_t first = c->page;
+      std::uint64_t end = first;
+      for (; c != all.end() && c->page == end; ++c) end += c->pages;
+      visit(g.page_offset(first), (end - first) << g.page_shift);
+    }
     return {};
   } catch (const std::bad_alloc&) {
     return fail(errc::no_memory, "no volatile memory to read the clusters of a store");

@@ -2,11 +2,13 @@
 #pragma once
 
 #include <algorithm>
+#include <array>
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
 
 #include "base/brought_first.hpp"
+#include "base/checked_word.hpp"
 #include "pool/pool.hpp"
 #include "space/space_layout.hpp"
 
@@ -48,6 +50,15 @@ namespace nvm {
   return nullptr;
 }
 
+// What the places of a chunk's 64 entries add to their checks, over what its first place adds.  Place and content are
+// added to a check one by one (the CRC and the seed are linear), and the places differ in their lowest six bits alone.
+inline constexpr std::array<std::uint64_t, 64> checks_of_places = [] {
+  std::array<std::uint64_t, 64> checks{};
+  for (std::uint64_t i = 0; i < checks.size(); ++i)
+    checks[i] = std::uint64_t{detail::crc8_tables[7][word_seed(i * 8)]} << checked_bits;
+  return checks;
+}();
+
 // Number of pages with an entry: those that exist, and later ones whose entries share a page of the map with theirs.
 // Growth takes over the latter as it finds them.
 [[nodiscard]] inline std::uint64_t pages_with_entries(const geometry& g) noexcept {
@@ -66,6 +77,18 @@ class page_map {
   void store(std::uint64_t page, std::uint64_t word) const noexcept {
     bring_first(reinterpret_cast<std::uint64_t*>(at(page)));
     ref(page).store(word, std::memory_order_release);
+  }
+  // Whether all 64 pages from `page` on, which begins a chunk, are free, or have valid entries that are alike and of
+  // one page each; `out` is any of these, or has length 0.  A third of a nanosecond a page.  False: look at each.
+  [[nodiscard]] bool has_alike(std::uint64_t page, std::uint64_t size_pages, layout::page_entry& out) const noexcept {
+    if (page + 64 > size_pages || geometry_.entry_offset(page) / 8 % 64 != 0) return false;
+    const std::uint64_t first = load(page);
+    const std::uint64_t bound = first == 0 ? 0 : ~std::uint64_t{0};  // a free page's entry is zero everywhere
+    std::uint64_t differs = 0;
+    for (unsigned i = 0; i < 64; ++i) differs |= load(page + i) ^ first ^ (checks_of_places[i] & bound);
+    if (differs != 0) return false;
+    out = {};
+    return first == 0 || (entry_fault(first, page, geometry_, size_pages, out) == nullptr && out.length_pages == 1);
   }
   [[nodiscard]] std::uint64_t seal(std::uint64_t page, const layout::page_entry& e) const noexcept {
     return seal_word(layout::pack(e), word_seed(geometry_.entry_offset(page)));

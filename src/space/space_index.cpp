@@ -14,6 +14,10 @@ constexpr unsigned arenas_without_lanes = 64;
 // Each has a page at least.
 constexpr std::uint64_t attached_max = std::uint64_t{1} << 20;
 static_assert(attached_max < std::uint64_t{1} << (64 - page_state::store_shift));
+
+bool is_indexed_later(const layout::page_entry& e) noexcept {
+  return layout::transactional(e) && (e.kind == page_kind::fine || e.kind == page_kind::coarse);
+}
 }  // namespace
 
 space_index::space_index(std::byte* base, const geometry& g) noexcept
@@ -72,9 +76,22 @@ status space_index::boot(unsigned part, unsigned parts) noexcept {
                 geometry_.entry_offset(page), page);
   };
   for (std::uint64_t page = own.first; page < own.end; ++page) {
+    layout::page_entry entry;
+    if (page % 64 == 0 && map.has_alike(page, own.end, entry)) {
+      if (entry.length_pages != 0) {
+        flush();
+        chunk = page / 64;
+        heads = gathered = ~std::uint64_t{0};
+        if (entry.kind == page_kind::cluster) of_stores_here = gathered;
+        busy += 64;
+        if (is_indexed_later(entry)) extents += 64;
+        if (!apart) return overlap(page);
+      }
+      page += 63;
+      continue;
+    }
     const std::uint64_t word = map.load(page);
     if (word == 0) continue;
-    layout::page_entry entry;
     if (const char* what = entry_fault(word, page, geometry_, geometry_.size_pages, entry)) {
       return fail(errc::corrupt, "page %lu: %s, at offset %lu: found %016lx", page, what, geometry_.entry_offset(page),
                   word);
@@ -85,7 +102,7 @@ status space_index::boot(unsigned part, unsigned parts) noexcept {
     }
     heads |= std::uint64_t{1} << page % 64;
     busy += entry.length_pages;
-    if (layout::transactional(entry) && (entry.kind == page_kind::fine || entry.kind == page_kind::coarse)) ++extents;
+    if (is_indexed_later(entry)) ++extents;
     if (page % 64 + entry.length_pages <= 64) {
       const std::uint64_t ones =
           entry.length_pages == 64 ? ~std::uint64_t{0} : (std::uint64_t{1} << entry.length_pages) - 1;

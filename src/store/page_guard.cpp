@@ -7,10 +7,15 @@
 namespace nvm::stores {
 
 page_guard::page_guard(std::byte* base, std::uint64_t bytes, page_access whole, const limits& l) noexcept
-    : base_{base},
-      bytes_{bytes},
-      whole_{whole},
-      ranges_max_{l.ranges_max != 0 ? l.ranges_max : platform::mappings_max() / 4} {}
+    : base_{base}, bytes_{bytes}, whole_{whole}, ranges_max_{l.ranges_max} {}
+
+// What the kernel allows is asked when it matters: most processes never have so many ranges.
+bool page_guard::has_room() noexcept {
+  constexpr std::uint64_t always_allowed = 64;
+  if (ranges_max_ == 0 && ranges_ < always_allowed) return true;
+  if (ranges_max_ == 0) ranges_max_ = std::max(platform::mappings_max() / 4, always_allowed);
+  return ranges_ < ranges_max_;
+}
 
 page_access page_guard::wanted(const piece& p) const noexcept {
   if (all_open_ != 0) return whole_;
@@ -69,7 +74,7 @@ bool page_guard::apply(std::uint64_t from, std::uint64_t to) noexcept {
     }
     if (differs) {
       const bool closes = next != whole_;
-      const bool may = !closes || ranges_ < ranges_max_;
+      const bool may = !closes || has_room();
       if (may) ++calls_;
       if (may && platform::set_page_access(base_ + first->first, limit - first->first, next)) {
         for (auto p = first; p != end; ++p) holds_now(p->second, next);

@@ -80,6 +80,8 @@ class page_guard {
   template <class Change>
   void change(std::uint64_t offset, std::uint64_t bytes, Change&& how) noexcept;
   [[nodiscard]] page_access wanted(const piece& p) const noexcept;
+  // For one range more.
+  [[nodiscard]] bool has_room() noexcept;
   pieces::iterator split(std::uint64_t at);
   void fill(std::uint64_t from, std::uint64_t to);
   // False: nothing can be protected any more.
@@ -92,7 +94,7 @@ class page_guard {
   std::byte* base_;
   std::uint64_t bytes_;
   page_access whole_;
-  std::uint64_t ranges_max_;
+  std::uint64_t ranges_max_;  // 0: not asked yet
   mutable std::mutex lock_;
   pieces pieces_;             // pages that are not plain
   std::uint64_t ranges_ = 0;  // pieces that hold less than `whole_`

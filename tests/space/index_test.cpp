@@ -39,6 +39,75 @@ TEST(space_index, boots_no_page_map_whose_runs_overlap) {
   refused({{60, 10}, {66, 1}}, 5);         // the word was counted by another part
 }
 
+// Chunks of 64 pages that are alike are taken at once.
+class pages_alike : public ::testing::Test {
+ protected:
+  pages_alike() {
+    for (std::uint64_t page = 64; page < 128; ++page) put(page, {1, 0, page_kind::cluster, object_layout::raw, {}});
+  }
+  void put(std::uint64_t page, const layout::page_entry& e) { map.store(page, map.seal(page, e)); }
+  bool are_alike(std::uint64_t page) { return map.has_alike(page, g.size_pages, entry); }
+
+  test_pool pool{test_geometry(300, 300)};
+  geometry g = pool.sizes();
+  page_map map{pool.base(), g};
+  layout::page_entry entry{};
+};
+
+TEST_F(pages_alike, are_free_or_of_one_page_each) {
+  EXPECT_TRUE(are_alike(0));
+  EXPECT_EQ(entry.length_pages, 0U);
+  EXPECT_TRUE(are_alike(64));
+  EXPECT_EQ(entry.length_pages, 1U);
+  EXPECT_EQ(entry.kind, page_kind::cluster);
+  EXPECT_FALSE(are_alike(256)) << "the last chunk ends with the pool";
+  put(100, {1, 0, page_kind::run, object_layout::raw, slot_protocol::transactional});
+  EXPECT_FALSE(are_alike(64));
+  for (std::uint64_t page = 128; page < 192; page += 2) put(page, {2, 0, page_kind::run, object_layout::raw, {}});
+  EXPECT_FALSE(are_alike(128));
+}
+TEST_F(pages_alike, have_no_bit_that_differs) {
+  for (std::uint64_t page = 64; page < 192; ++page) {
+    const std::uint64_t word = map.load(page);
+    for (unsigned bit = 0; bit < 64; ++bit) {
+      map.store(page, word ^ std::uint64_t{1} << bit);
+      EXPECT_FALSE(are_alike(page / 64 * 64)) << page << ", bit " << bit;
+    }
+    map.store(page, word);
+    EXPECT_TRUE(are_alike(page / 64 * 64));
+  }
+  // An entry at another's place, and the same everywhere.
+  const std::uint64_t first = map.load(64), second = map.load(65);
+  map.store(64, second);
+  map.store(65, first);
+  EXPECT_FALSE(are_alike(64));
+  for (std::uint64_t page = 64; page < 128; ++page) map.store(page, first);
+  EXPECT_FALSE(are_alike(64));
+}
+TEST_F(pages_alike, are_booted_as_others_are) {
+  // One page less, so that each is looked at.
+  const auto busy_of = [&](std::uint64_t pages) {
+    for (std::uint64_t page = 64; page < 128; ++page) {
+      map.store(page, 0);
+      if (page < 64 + pages) put(page, {1, 0, page_kind::cluster, object_layout::raw, {}});
+    }
+    space_index index{pool.base(), g};
+    EXPECT_TRUE(index.boot(0, 1)) << last_message();
+    for (std::uint64_t page = 64; page < 64 + pages; ++page) {
+      EXPECT_TRUE(index.of_stores.may_have(page, page));
+      EXPECT_FALSE(index.pages.mark_busy(page, 1)) << page;
+    }
+    EXPECT_FALSE(index.of_stores.may_have(64 + pages, 299));
+    return g.size_pages - index.pages.free_pages();
+  };
+  const std::uint64_t less = busy_of(63), all = busy_of(64);
+  EXPECT_EQ(all, less + 1);
+  // A run before them that reaches in.
+  put(60, {6, 0, page_kind::run, object_layout::raw, slot_protocol::transactional});
+  space_index index{pool.base(), g};
+  EXPECT_EQ(index.boot(0, 1).error(), errc::corrupt);
+}
+
 TEST(space_index, says_that_there_is_no_memory_for_its_tables) {
   test_pool pool{test_geometry(64, 64)};
   geometry g = pool.sizes();
