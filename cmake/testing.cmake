@@ -13,8 +13,8 @@
 # The targets tests_unit, tests_memory, tests_explore and tests_threads build the programs with that label only.
 #
 # Turns. All of `./dev test` runs every test in release, and half of the tests under each sanitizer: memory_0 and
-# threads_0 on days with an even number, memory_1 and threads_1 on odd ones. A program with threads is under one of both
-# sanitizers on each day. The targets tests_memory_0 and so on build no more than these tests need.
+# threads_0 on days with an even number, memory_1 and threads_1 on odd ones. A program that has both labels is under one
+# of both sanitizers on each day. The targets tests_memory_0 and so on build no more than these tests need.
 
 foreach(label unit memory memory_0 memory_1 explore threads threads_0 threads_1)
   add_custom_target(tests_${label})

@@ -2,6 +2,7 @@
 // the other builds do all of it.
 #pragma once
 
+#include <cstdint>
 #include <iterator>
 #include <limits>
 #include <type_traits>
@@ -33,11 +34,15 @@ constexpr Number rounds_of_build(Number rounds) {
   return part == 0 ? rounds : part;
 }
 
-// What ./dev test has from the date, and random workloads are drawn from: parts of a whole take turns by it.
-inline long day_of_run() { return static_cast<long>(seed_from_environment() & std::numeric_limits<long>::max()); }
+// What ./dev test has from the date, and random workloads are drawn from: parts of a whole take turns by it.  A program
+// runs on every second day under a sanitizer (cmake/testing.cmake), and on each of these its parts go on by one.
+inline long day_of_run() {
+  const std::uint64_t day = seed_from_environment() / (sanitized ? 2 : 1);
+  return static_cast<long>(day & std::numeric_limits<long>::max());
+}
 
 // Cases that come one after the other, of which a build tries a part: all, but one of `each` under the address
-// sanitizer.  Which one goes by the day, so that in `each` days it has tried all, too.
+// sanitizer.  Which one goes by the day, so that in twice `each` days it has tried all, too.
 class turns_of_build {
  public:
   explicit turns_of_build(long each) : each_{by_address_sanitizer ? each : 1}, turn_{day_of_run()} {}
@@ -48,7 +53,7 @@ class turns_of_build {
 };
 
 // The kinds that a test is run for: all, but every second one under a sanitizer.  Which ones goes by the day, so that
-// two days have all of them.
+// four days have all of them.
 template <class Kinds>
 [[nodiscard]] auto kinds_of_build(const Kinds& all) {
   std::vector<std::decay_t<decltype(*std::begin(all))>> some;

@@ -240,6 +240,7 @@ status object_stores::end_detached() noexcept try {
   if (collected_.page == 0) return {};
   if (collected_.runs != nullptr) collected_.runs->stop();
   collected_.runs.reset();
+  if (std::exchange(collected_.wants_trim, false)) (void)side_->trim(*collected_.of);
   closing_.reserve(closing_.size() + 1);
   closing after{.page = collected_.page};
   // Only the collection has had it attached, and that has no transaction open.

@@ -129,6 +129,7 @@ mutation_report mutation_score(std::span<const subject> subjects, const options&
     }
     // Most are killed by few states of one subject or another.
     for (const bool few : {true, false}) {
+      if (!m.killed) m.states = 0;
       for (const std::size_t i : where.subjects) {
         if (m.killed || (!m.waived.empty() && m.states > o.waived_states_max)) break;
         explorers[i]->try_only(few ? o.tiers & few_states : o.tiers, few ? o.nested_every * 4 : o.nested_every);

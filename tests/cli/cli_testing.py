@@ -23,7 +23,7 @@ from random_seed import seed_from_environment  # noqa: E402
 HOLDFAST = MAKER = None
 MEDIA = ("shm", "ssd")
 DAYS_OF_A_MEDIUM = int(os.environ.get("HOLDFAST_DAYS_OF_A_MEDIUM", 0))
-if DAYS_OF_A_MEDIUM and "NVM_EXPLORE_ALL" not in os.environ:  # by turns
+if DAYS_OF_A_MEDIUM and "NVM_EXPLORE_SEED" in os.environ and "NVM_EXPLORE_ALL" not in os.environ:  # by turns
     MEDIA = (MEDIA[seed_from_environment() // DAYS_OF_A_MEDIUM % len(MEDIA)],)
 
 GOOD, NEGATIVE, USAGE, UNAVAILABLE, INTERNAL = range(5)
