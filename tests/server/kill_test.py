@@ -312,8 +312,11 @@ class OnSsd(OnMedium, ServerTest):
         others = [self.connect(self.port) for _ in range(20)]
         before = int(client.stats("holdfast")["durable_waits"])
         for turn in range(10):
+            # A server that runs meanwhile may see them one by one.
+            self.process.send_signal(signal.SIGSTOP)
             for i, other in enumerate(others):
                 other.send(f"set k{i} 0 0 1\r\n{turn}\r\n")
+            self.process.send_signal(signal.SIGCONT)
             for other in others:
                 self.assertEqual(other.line(), "STORED\r\n")
         waits = int(client.stats("holdfast")["durable_waits"]) - before

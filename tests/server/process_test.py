@@ -360,6 +360,7 @@ class Life(ServerTest):
         pid_file = self.folder / "pid"
         self.start("-d", "-P", pid_file)
         self.assertEqual(self.process.wait(timeout=AGAINST_HANGING), GOOD)
+        self.wait_until(pid_file.exists, "the file is there")
         pid = int(pid_file.read_text())
         os.kill(pid, signal.SIGTERM)
         self.wait_until(lambda: not pid_file.exists(), "the file has gone")

@@ -43,6 +43,11 @@ class Slow(ServerTest):
         time.sleep(1.5)
         return port, self.memory()
 
+    def wait_for_refusals(self, looking, least):
+        """Until so many clients are in the middle of values that the server has no memory for."""
+        self.wait_until(lambda: list(looking.stats("conns").values()).count("conn_swallow") >= least,
+                        f"{least} values are refused")
+
     def leave(self, clients):
         for client in clients:
             client.close()
@@ -69,9 +74,10 @@ class Slow(ServerTest):
         half, rest = b"v" * (500 * 1024), b"v" * (500 * 1024) + b"\r\n"
         for i, client in enumerate(clients):
             client.send(b"set k%d 0 0 %d\r\n" % (i, 2 * len(half)) + half)
+        other = self.connect(port)
+        self.wait_for_refusals(other, 80)
         time.sleep(0.5)
         self.assertLess(self.settled(0, before + 40 * MIB) - before, 40 * MIB)
-        other = self.connect(port)
         self.assertEqual(other.say("set small 0 0 1\r\nx\r\n"), "STORED\r\n")
         answers = []
         for client in clients:
@@ -108,7 +114,7 @@ class Slow(ServerTest):
         greedy = [self.connect(port) for _ in range(8)]
         for g in greedy:
             g.send(b"set other 0 0 1000000\r\n" + b"v" * 100_000)
-        self.wait_until(lambda: list(looking.stats("conns").values()).count("conn_swallow") >= 4, "values are refused")
+        self.wait_for_refusals(looking, 4)
         # Its line comes in two parts: the server waits for more than the next command is long.
         client.send(b"set a-key-of-some-length 0 0 1000000")
         time.sleep(0.3)
@@ -128,12 +134,12 @@ class Slow(ServerTest):
 
     def test_refused_values_take_the_old_ones_with_them(self):
         port, _ = self.warm("-m", "4", "-I", "1m")
-        client, greedy = self.connect(port), [self.connect(port) for _ in range(8)]
+        client, looking, greedy = self.connect(port), self.connect(port), [self.connect(port) for _ in range(8)]
         for verb in ("set", "ms"):
             self.assertEqual(client.say("set k 0 0 1\r\nx\r\n"), "STORED\r\n")
             for g in greedy:
                 g.send(b"set other 0 0 1000000\r\n" + b"v" * 100_000)
-            time.sleep(0.3)
+            self.wait_for_refusals(looking, 4)
             client.send(b"set k 0 0 1000000 noreply\r\n" if verb == "set" else b"ms k 1000000 q\r\n")
             client.send(b"v" * 1_000_000 + b"\r\n")
             if verb == "ms":
@@ -142,6 +148,7 @@ class Slow(ServerTest):
             for g in greedy:
                 g.send(b"v" * 900_000 + b"\r\n")
                 self.assertIn(g.line(), ("STORED\r\n", "SERVER_ERROR out of memory storing object\r\n"))
+                self.assertEqual(g.say("mn\r\n"), "MN\r\n")
 
 
 class SlowOnPool(Slow):
