@@ -109,7 +109,7 @@ std::string signal_text(int number) {
 std::optional<scratch> scratch::make(std::string& problem) {
   for (const char* place : {"/dev/shm", static_cast<const char*>(std::getenv("TMPDIR")), "/tmp"}) {
     if (place == nullptr || ::access(place, W_OK | X_OK) != 0) continue;
-    std::string path = std::string{place} + "/holdfast-crash-test.XXXXXX";
+    std::string path = std::string{place} + "/holdfast-crash-test." + std::to_string(::getpid()) + ".XXXXXX";
     if (path.size() >= sizeof to_remove || ::mkdtemp(path.data()) == nullptr) continue;
     std::strcpy(to_remove, path.c_str());
     struct sigaction a{};

@@ -12,8 +12,11 @@ trap 'rm -rf "$work"' EXIT
 "$holdfast" crash-test --budget 4 --check "$work/check {pool} check" -- "$work/program" '{pool}'
 # One log call that is missing is found.
 "$cc" -fnvm-record -mllvm -nvm-log-plant=library-calls-forgotten "$@" "$source" -o "$work/wrong"
-status=0
-"$holdfast" crash-test --budget 4 -- "$work/wrong" '{pool}' >"$work/report" || status=$?
+for budget in 4 60; do # a machine that is busy has little of the first one
+  status=0
+  "$holdfast" crash-test --budget "$budget" -- "$work/wrong" '{pool}' >"$work/report" || status=$?
+  [ "$status" -eq 0 ] || break
+done
 if [ "$status" -ne 1 ] || ! grep -q 'transformations.c:' "$work/report"; then
   echo "a log call that was left out wrongly: exit code $status, expected 1 and its place:" >&2
   cat "$work/report" >&2
