@@ -18,7 +18,7 @@ namespace nvm::cli {
 namespace {
 
 using clock = std::chrono::steady_clock;
-constexpr auto patience = std::chrono::seconds{30};  // for a child to open the pool
+constexpr auto patience = std::chrono::seconds{30};  // for a child to open the pool, for a transaction after the time
 constexpr std::size_t text_room = 512;
 
 // Reports of a worker; they outlive the worker.
@@ -102,10 +102,12 @@ kill_outcome run_kills(const kill_settings& s) {
   const auto begin = clock::now();
   const std::chrono::duration<double> time{s.seconds};
   shared_told t;
+  unsigned slowness = 1;  // pauses get longer while nothing is acknowledged in them
   while (out.fault.empty()) {
     const std::chrono::duration<double> past = clock::now() - begin;
-    if (s.share != nullptr) *s.share = past / time;
-    if (out.kills != 0 && (past >= time || (s.stopped != nullptr && *s.stopped))) break;
+    if (s.share != nullptr) *s.share = std::min(past / time, 1.0);
+    if (out.kills != 0 && s.stopped != nullptr && *s.stopped) break;
+    if (out.kills != 0 && past >= time && (out.transactions != 0 || past >= time + patience)) break;
     const std::uint64_t before = t->acknowledged.load(std::memory_order_acquire);
     t->ready.store(false, std::memory_order_release);
     const pid_t worker = start([&] { work(s, t.operator->()); });
@@ -117,7 +119,7 @@ kill_outcome run_kills(const kill_settings& s) {
     while (!t->ready.load(std::memory_order_acquire) && t->fault[0] == 0 && clock::now() - since < patience) {
       std::this_thread::sleep_for(std::chrono::microseconds{50});
     }
-    pause(dice() % 4 == 0 ? 20000 : 3000);
+    pause((dice() % 4 == 0 ? 20000 : 3000) * slowness);
     ::kill(worker, SIGKILL);
     const int ending = end_of(worker);
     if (!was_killed(ending) || t->fault[0] != 0) {
@@ -138,6 +140,7 @@ kill_outcome run_kills(const kill_settings& s) {
     const std::uint64_t acknowledged = t->acknowledged.load(std::memory_order_acquire);
     const std::uint64_t begun = t->begun.load(std::memory_order_acquire);
     out.transactions += acknowledged - std::min(before, acknowledged);
+    if (out.transactions == 0) slowness = std::min(2 * slowness, 64U);
     out.fault = in_a_child([&] { return proof_pool::judge(s.path, s.medium, acknowledged, begun); });
   }
   return out;

@@ -27,7 +27,8 @@ struct kill_outcome {
   std::string fault;                    // of the first kill that left something wrong; empty: none did
 };
 
-// Kills at least once, even if the time is over before.  Children end with this process.
+// Kills at least once, even if the time is over before, and goes on for half a minute until a transaction was
+// acknowledged.  Children end with this process.
 [[nodiscard]] kill_outcome run_kills(const kill_settings& settings);
 
 }  // namespace nvm::cli

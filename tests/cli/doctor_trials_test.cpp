@@ -1,7 +1,9 @@
 // The trials of the doctor find planted faults, and descriptions of places that do not keep promises.
 #include <gtest/gtest.h>
 
+#include <chrono>
 #include <fstream>
+#include <thread>
 
 #include "../scratch_folder.hpp"
 #include "cli/kill_run.hpp"
@@ -77,6 +79,22 @@ TEST(kill_run, finds_nothing_in_pools_that_are_used_as_they_should_be) {
   const kill_outcome o = run_kills(s);
   EXPECT_EQ(o.fault, "");
   EXPECT_GT(o.kills, 0U);
+  EXPECT_GT(o.transactions, 0U);
+}
+
+TEST(kill_run, goes_on_until_a_slow_disk_has_acknowledged_a_transaction) {
+  const scratch_folder folder{"cli", false};
+  kill_settings s;
+  s.path = folder.path("pool");
+  s.medium = NVM_MEDIUM_SHM;
+  s.seconds = 0.01;
+  s.step = [](NVM_POOL* pool, std::uint64_t n) {
+    std::this_thread::sleep_for(std::chrono::milliseconds{50});
+    return proof_pool::step(pool, n);
+  };
+  ASSERT_EQ(new_pool(s.path, s.medium), "");
+  const kill_outcome o = run_kills(s);
+  EXPECT_EQ(o.fault, "");
   EXPECT_GT(o.transactions, 0U);
 }
 
