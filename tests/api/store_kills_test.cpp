@@ -8,6 +8,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <atomic>
 #include <cstdlib>
 #include <map>
@@ -204,7 +205,9 @@ TEST_P(killed_stores, are_as_the_calls_that_returned_have_left_them) {
   const char* const wanted = std::getenv("NVM_KILLS");
   const unsigned kills = wanted == nullptr ? 12 : static_cast<unsigned>(std::strtoul(wanted, nullptr, 10));
   std::mt19937_64 random{seed_from_environment()};
-  for (unsigned round = 0; round < kills; ++round) {
+  // A machine with much else to do may do little between two kills.
+  const auto much_was_done = [&] { return all.calls.load() > kills * 10U; };
+  for (unsigned round = 0; round < kills || (!much_was_done() && round < std::max(2 * kills, 200U)); ++round) {
     const std::uint64_t seed = random();
     const pid_t child = ::fork();
     if (child == 0) {
@@ -238,7 +241,7 @@ TEST_P(killed_stores, are_as_the_calls_that_returned_have_left_them) {
     ASSERT_EQ(nvm_pool_close(pool), 0) << nvm_errormsg();
     ASSERT_FALSE(HasFailure()) << "round " << round << ", seed " << seed_from_environment();
   }
-  EXPECT_GT(all.calls.load(), kills * 10U);
+  EXPECT_TRUE(much_was_done()) << all.calls.load() << " calls";
   ::munmap(shared, 4096);
 }
 

@@ -249,7 +249,11 @@ void pool_life::expect_clear_failure(const char* what, int code, const std::stri
 void pool_life::notice_failed_sync(long refused, long refused_here) {
   if (kind_ != fault::sync || hidden_ || pool_ == nullptr || fatal_ || injected.refused() == refused) return;
   // Between its call and what it does about it.
-  if (injection::refused_here() == refused_here) std::this_thread::sleep_for(std::chrono::milliseconds{20});
+  const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds{10};
+  while (injection::refused_here() == refused_here && api::medium_is_whole(pool_) &&
+         std::chrono::steady_clock::now() < deadline) {
+    std::this_thread::sleep_for(std::chrono::milliseconds{1});
+  }
   fatal_ = true;
 }
 
