@@ -145,9 +145,16 @@ class limbo {
     const std::lock_guard guard{lock_};
     // Tails are no longer its own.
     const auto its = [&](const left_place& p) { return p.owner == owner && p.in_class != left_place::tail; };
-    std::erase_if(now_.places, its);
+    const auto forget_in = [&](generation& g) {
+      std::erase_if(g.places, [&](const left_place& p) {
+        if (!its(p)) return false;
+        g.bytes -= p.bytes;
+        return true;
+      });
+    };
+    forget_in(now_);
+    for (const auto& g : waiting_) forget_in(*g);
     std::erase_if(leased_, its);
-    for (const auto& g : waiting_) std::erase_if(g->places, its);
   }
   // For good: no thread is inside, and no log is left.
   template <class Entry>

@@ -219,6 +219,31 @@ TEST_F(saved_table_of, a_set_that_has_become_small_leaves_no_pages) {
   compare();
 }
 
+// Places that the dropped set has left would be waited for in vain.
+TEST_F(saved_table_of, a_set_beside_another_that_is_dropped_is_taken) {
+  start();
+  fill();
+  close_and_open();
+  auto& other = pool->make("other");
+  const auto in_other = [&](bool joins, auto&& body) {
+    return change_alone(pool->all(), other, *t, 1, mode::adaptive, joins, body);
+  };
+  ASSERT_TRUE(in_other(false, [](auto& tx) { return tx.create(1, 100, 0); })) << last_message();
+  const auto larger = pattern(1, 2000);
+  const auto grow = [&](auto& tx) -> status {
+    const auto at = tx.append(1, larger);
+    return at ? status{} : status{at.error()};
+  };
+  ASSERT_TRUE(in_other(true, grow)) << last_message();  // moves it
+  ASSERT_NE(pool->all().left().bytes(), 0U);
+  ASSERT_TRUE(write(rid_of(1), 0, 1)) << last_message();
+  pool->all().drop(other);
+  EXPECT_EQ(pool->all().left().bytes(), 0U);
+  close_and_open();
+  EXPECT_EQ(tables(), 1U);
+  compare();
+}
+
 // A region that is not made after all leaves an extent, which the table must know.
 TEST_F(saved_table_of, a_set_whose_regions_were_not_made_knows_their_places) {
   start();
