@@ -87,6 +87,12 @@ class region_side {
   [[nodiscard]] virtual result<unsigned> join() noexcept = 0;
   virtual void leave(unsigned who) noexcept = 0;
   [[nodiscard]] virtual unsigned threads() const noexcept = 0;
+  // Between the two, which nest, what the thread finds stays, unless another drops the set without having awaited it.
+  // Meanwhile the thread waits for nothing that others hold longer than for a moment.
+  virtual void enter(unsigned who) noexcept = 0;
+  virtual void exit(unsigned who) noexcept = 0;
+  // Waits until all threads that are between them now have left.  By a thread that is not.
+  virtual void await_inside() noexcept = 0;
   // Whether a transaction is open, of any thread.
   [[nodiscard]] virtual bool at_work() const noexcept = 0;
   // Leases that are held, of any set and thread.

@@ -96,6 +96,9 @@ class regions final : public region_side {
   }
   void leave(unsigned who) noexcept override { domain_.leave(*threads_[who]); }
   unsigned threads() const noexcept override { return domain_.threads(); }
+  void enter(unsigned who) noexcept override { domain_.enter(at(who)); }
+  void exit(unsigned who) noexcept override { domain_.exit(at(who)); }
+  void await_inside() noexcept override { domain_.await_inside(); }
   bool at_work() const noexcept override { return open_changes_.load(std::memory_order_acquire) != 0; }
   std::uint64_t leases() const noexcept override { return domain_.leased().count(); }
   status let_go(const region::lease& l) noexcept override { return region::let_go(domain_, l); }

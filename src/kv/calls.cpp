@@ -95,10 +95,21 @@ status update(keyed::operation& op, keyed::key k, const edit_call& e, bool& foun
 
 // ---- stores over regions ----
 
+// Runs call(index) -> status.
+template <class Call>
+status on_index(const nvm_kv& kv, Call&& call) {
+  const auto index = index_of(kv);
+  return index ? call(**index) : status{index.error()};
+}
+
+status get_of_index(const nvm_kv& kv, const keyed::key& k, const lewat::wish& w, lewat::answer& out) {
+  return lewat::regions_index::get(kv.regions, kv.store, kv.of.pool, k, w, out);
+}
+
 int get_of_regions(nvm_kv& kv, const keyed::key& k, void* value, std::size_t room, std::size_t* value_bytes) {
   lewat::answer found;
   const bool verified = kv.store.verify_reads.load(std::memory_order_relaxed);
-  if (status s = kv.regions->get(k, {room, verified}, found); !s) return api::report(s.error());
+  if (status s = get_of_index(kv, k, {room, verified}, found); !s) return api::report(s.error());
   if (!found.there) return 0;
   const std::size_t n = std::min<std::uint64_t>(found.value.count, room);
   if (n != 0) std::memcpy(value, found.value.bytes, n);
@@ -109,7 +120,7 @@ int get_of_regions(nvm_kv& kv, const keyed::key& k, void* value, std::size_t roo
 int visit_in_regions(nvm_kv& kv, const keyed::key& k, void (*visit)(const void*, std::size_t, void*), void* argument) {
   lewat::answer found;
   const bool verified = kv.store.verify_reads.load(std::memory_order_relaxed);
-  if (status s = kv.regions->get(k, {~std::uint64_t{0}, verified}, found); !s) return api::report(s.error());
+  if (status s = get_of_index(kv, k, {~std::uint64_t{0}, verified}, found); !s) return api::report(s.error());
   if (!found.there) return 0;
   const outside their_function;
   if (!their_function) return api::report(fail(errc::invalid, "visits inside of visits are nested too deeply"));
@@ -119,7 +130,9 @@ int visit_in_regions(nvm_kv& kv, const keyed::key& k, void (*visit)(const void*,
 
 status statistics_of_regions(nvm_kv& kv, nvm_kv_statistics& out) {
   if (status s = lewat::outside_of_transactions(); !s) return s;
-  lewat::walk walk{kv.regions};
+  auto index = index_of(kv);
+  if (!index) return index.error();
+  lewat::walk walk{std::move(*index)};
   lewat::walk::entry_view e;
   totals sum;
   for (;;) {
@@ -164,8 +177,9 @@ int nvm_kv_put_with(nvm_kv* kv, const void* key, size_t key_bytes, const void* v
   nvm::status s = keyed::check_put(kv, key, key_bytes, value, value_bytes, flags, k);
   if (s) {
     const keyed::bytes_view v{static_cast<const std::byte*>(value), value_bytes};
-    s = kv->regions != nullptr ? kv->regions->put(k, v, flags)
-                               : keyed::run_on(*kv, [&](keyed::operation& op) { return keyed::put(op, k, v, flags); });
+    s = keyed::over_regions(*kv)
+            ? keyed::on_index(*kv, [&](auto& index) { return index.put(k, v, flags); })
+            : keyed::run_on(*kv, [&](keyed::operation& op) { return keyed::put(op, k, v, flags); });
   }
   return api::answer(s);
 }
@@ -180,7 +194,7 @@ int nvm_kv_get(nvm_kv* kv, const void* key, size_t key_bytes, void* value, size_
   nvm::status s = keyed::usable(kv);
   if (s) s = keyed::prepare_key(kv->store, key, key_bytes, k);
   if (s && value == nullptr && room != 0) s = fail(errc::invalid, "the value is NULL");
-  if (s && kv->regions != nullptr) return keyed::get_of_regions(*kv, k, value, room, value_bytes);
+  if (s && keyed::over_regions(*kv)) return keyed::get_of_regions(*kv, k, value, room, value_bytes);
   keyed::record r;
   if (s) {
     s = keyed::run_on(*kv, [&](keyed::operation& op) -> nvm::status {
@@ -204,7 +218,7 @@ int nvm_kv_visit(nvm_kv* kv, const void* key, size_t key_bytes, void (*visit)(co
   nvm::status s = keyed::usable(kv);
   if (s) s = keyed::prepare_key(kv->store, key, key_bytes, k);
   if (s && visit == nullptr) s = fail(errc::invalid, "the function is NULL");
-  if (s && kv->regions != nullptr) return keyed::visit_in_regions(*kv, k, visit, argument);
+  if (s && keyed::over_regions(*kv)) return keyed::visit_in_regions(*kv, k, visit, argument);
   keyed::record r;
   std::byte* copy = nullptr;
   if (s) {
@@ -230,8 +244,8 @@ int nvm_kv_remove(nvm_kv* kv, const void* key, size_t key_bytes) {
   if (s) s = keyed::prepare_key(kv->store, key, key_bytes, k);
   bool removed = false;
   if (s) {
-    s = kv->regions != nullptr
-            ? kv->regions->remove(k, removed)
+    s = keyed::over_regions(*kv)
+            ? keyed::on_index(*kv, [&](auto& index) { return index.remove(k, removed); })
             : keyed::run_on(*kv, [&](keyed::operation& op) { return keyed::remove(op, k, removed); });
   }
   return s ? static_cast<int>(removed) : api::report(s.error());
@@ -246,9 +260,9 @@ int nvm_kv_update(nvm_kv* kv, const void* key, size_t key_bytes, size_t room_wan
   if (s && edit == nullptr) s = fail(errc::invalid, "the function is NULL");
   if (s) s = keyed::check_value(room_wanted);
   bool found = false;
-  if (s && kv->regions != nullptr) {
-    const auto held = kv->regions;  // while edit() runs others may close the store, drop it, and forget it
-    s = held->update(k, room_wanted, edit, argument, found);
+  if (s && keyed::over_regions(*kv)) {
+    // While edit() runs others may close the store, drop it, and forget it.
+    s = keyed::on_index(*kv, [&](auto& index) { return index.update(k, room_wanted, edit, argument, found); });
   } else if (s) {
     const keyed::edit_call call{edit, argument, room_wanted};
     s = keyed::run_on(*kv, [&](keyed::operation& op) { return keyed::update(op, k, call, found); });
@@ -272,7 +286,7 @@ int nvm_kv_batch(NVM_POOL* pool, const nvm_kv_operation* operations, size_t coun
     } else if (o.kv != nullptr && o.kv->of.pool != pool) {
       s = fail(errc::invalid, "operation %zu of a batch is on a store of another pool", at);
     } else if (o.kv != nullptr && o.kv != operations[0].kv &&
-               (o.kv->regions != nullptr || operations[0].kv->regions != nullptr)) {
+               (keyed::over_regions(*o.kv) || keyed::over_regions(*operations[0].kv))) {
       s = fail(
           errc::invalid,
           "operation %zu of a batch is on another store than the first: a batch with a store of index regions is on "
@@ -285,8 +299,8 @@ int nvm_kv_batch(NVM_POOL* pool, const nvm_kv_operation* operations, size_t coun
     }
     if (!s) break;
   }
-  if (s && count != 0 && operations[0].kv->regions != nullptr) {
-    s = operations[0].kv->regions->batch(operations, count, at);
+  if (s && count != 0 && keyed::over_regions(*operations[0].kv)) {
+    s = keyed::on_index(*operations[0].kv, [&](auto& index) { return index.batch(operations, count, at); });
   } else if (s) {
     s = keyed::run(pool, [&](nvm_stm* tx) -> nvm::status {
       for (at = 0; at < count; ++at) {
@@ -316,8 +330,8 @@ int64_t nvm_kv_size(nvm_kv* kv) {
   const nvm::platform::in_call here;
   nvm::status s = keyed::usable(kv);
   std::uint64_t entries = 0;
-  if (s && kv->regions != nullptr) {
-    s = kv->regions->size(entries);
+  if (s && keyed::over_regions(*kv)) {
+    s = keyed::on_index(*kv, [&](auto& index) { return index.size(entries); });
   } else if (s) {
     s = keyed::run_on(*kv, [&](keyed::operation& op) {
       entries = op.count.sum(op).entries;
@@ -331,7 +345,7 @@ int nvm_kv_get_statistics(nvm_kv* kv, nvm_kv_statistics* out) try {
   const nvm::platform::in_call here;
   nvm::status s = keyed::usable(kv);
   if (s && out == nullptr) s = fail(errc::invalid, "the result is NULL");
-  if (s && kv->regions != nullptr) return nvm::api::answer(keyed::statistics_of_regions(*kv, *out));
+  if (s && keyed::over_regions(*kv)) return nvm::api::answer(keyed::statistics_of_regions(*kv, *out));
   // Outside of the transaction: a conflict leaves that without running destructors.
   keyed::inspection walk;
   if (s) {

@@ -99,9 +99,11 @@ nvm_kv_cursor* nvm_kv_cursor_open(nvm_kv* kv, const nvm_kv_range* range) try {
   constexpr nvm_kv_range everything{};
   const nvm_kv_range& r = range == nullptr ? everything : *range;
   auto c = std::make_unique<nvm_kv_cursor>(*kv);
-  if (kv->regions != nullptr) {
+  if (keyed::over_regions(*kv)) {
     if (nvm::status s = keyed::lewat::outside_of_transactions(); !s) return api::report_null<nvm_kv_cursor>(s.error());
-    c->walk = std::make_unique<keyed::lewat::walk>(kv->regions);
+    auto index = keyed::index_of(*kv);
+    if (!index) return api::report_null<nvm_kv_cursor>(index.error());
+    c->walk = std::make_unique<keyed::lewat::walk>(std::move(*index));
   }
   if (!c->ordered && (r.from != nullptr || r.to != nullptr || r.backward != 0)) {
     return api::report_null<nvm_kv_cursor>(fail(

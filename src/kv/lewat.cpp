@@ -56,22 +56,22 @@ segment_locks::~segment_locks() {
 regions_index::regions_index(const store& s, NVM_POOL* pool)
     : store_{s}, pool_{pool}, segments_{new segment[layout::item_segments]} {}
 
-status regions_index::read(nvm_regions* set, std::uint64_t rid, std::span<std::byte> to, std::uint64_t& count,
-                           bool& there) noexcept {
+status regions_index::read(std::uint64_t rid, std::span<std::byte> to, std::uint64_t& count, bool& there) noexcept {
   count = 0;
   there = false;
-  const auto n =
-      api::run<effect::looks>(set, [&](api::part_of_thread& p) { return set->of->read(p.number, rid, 0, to); });
+  const auto n = api::run<effect::looks>(
+      at_once_, [&](api::part_of_thread& p) { return at_once_->of->read(p.number, rid, 0, to); });
   if (!n) return n.error() == errc::not_found ? status{} : status{n.error()};
   count = *n;
   there = true;
   return {};
 }
 
-status regions_index::length(nvm_regions* set, std::uint64_t rid, std::uint64_t& bytes, bool& there) noexcept {
+status regions_index::length(std::uint64_t rid, std::uint64_t& bytes, bool& there) noexcept {
   bytes = 0;
   there = false;
-  const auto n = api::run<effect::looks>(set, [&](api::part_of_thread& p) { return set->of->length(p.number, rid); });
+  const auto n =
+      api::run<effect::looks>(at_once_, [&](api::part_of_thread& p) { return at_once_->of->length(p.number, rid); });
   if (!n) return n.error() == errc::not_found ? status{} : status{n.error()};
   bytes = *n;
   there = true;
@@ -95,42 +95,32 @@ status regions_index::open() {
   const std::string name = set_name(store_.seed);
   nvm_regions_options o{};
   o.mode = 1;
-  waits_ = nvm_regions_open(pool_, name.c_str(), &o);
   o.flags = NVM_REGIONS_NO_WAIT;
-  if (waits_ != nullptr) at_once_ = nvm_regions_open(pool_, name.c_str(), &o);
+  at_once_ = nvm_regions_open(pool_, name.c_str(), &o);
   if (at_once_ == nullptr) return static_cast<errc>(nvm_errno());
   // No other thread uses the store yet.  Numbers of regions say all that readers need; reading a million headers would
   // take longer than all the rest of an open.
-  struct view {
-    segment* segments;
-    std::uint64_t regions[layout::item_segments];
-  } all{segments_.get(), {}};
-  const auto seen = api::run<effect::looks>(at_once_, [&](api::part_of_thread& p) -> result<int> {
-    at_once_->of->numbers(
-        p.number,
-        [](std::uint64_t rid, void* raw) {
-          const unsigned number = layout::segment_of_region(rid);
-          if (number >= layout::item_segments) return;
-          segment& s = static_cast<view*>(raw)->segments[number];
-          if (layout::is_own_region(rid)) {
-            s.has_own.store(true, std::memory_order_relaxed);
-            return;
-          }
-          ++static_cast<view*>(raw)->regions[number];
-          const std::uint64_t buckets = layout::bucket_of_region(rid) + 1;
-          if (buckets > s.buckets.load(std::memory_order_relaxed)) s.buckets.store(buckets, std::memory_order_relaxed);
-          s.has_packed.store(true, std::memory_order_relaxed);
-        },
-        &all);
-    return 0;
+  std::uint64_t regions[layout::item_segments] = {};
+  const status seen = each_number([&](std::uint64_t rid) {
+    const unsigned number = layout::segment_of_region(rid);
+    if (number >= layout::item_segments) return;
+    segment& s = segments_[number];
+    if (layout::is_own_region(rid)) {
+      s.has_own.store(true, std::memory_order_relaxed);
+      return;
+    }
+    ++regions[number];
+    const std::uint64_t buckets = layout::bucket_of_region(rid) + 1;
+    if (buckets > s.buckets.load(std::memory_order_relaxed)) s.buckets.store(buckets, std::memory_order_relaxed);
+    s.has_packed.store(true, std::memory_order_relaxed);
   });
-  if (!seen) return seen.error();
+  if (!seen) return seen;
   for (unsigned i = 0; i < layout::item_segments; ++i) {
     const std::uint64_t buckets = segments_[i].buckets.load(std::memory_order_relaxed);
-    if (buckets <= layout::buckets_max(all.regions[i])) continue;
-    return fail(
-        errc::corrupt, "key-value store \"%s\": region %016lx of set %s is bucket %lu of a segment of %lu regions",
-        store_.name.c_str(), layout::region_of_bucket(i, buckets - 1), name.c_str(), buckets - 1, all.regions[i]);
+    if (buckets <= layout::buckets_max(regions[i])) continue;
+    return fail(errc::corrupt,
+                "key-value store \"%s\": region %016lx of set %s is bucket %lu of a segment of %lu regions",
+                store_.name.c_str(), layout::region_of_bucket(i, buckets - 1), name.c_str(), buckets - 1, regions[i]);
   }
   return {};
 }
@@ -138,7 +128,7 @@ status regions_index::open() {
 status regions_index::wait() noexcept {
   const auto part = api::part_in(pool_);
   if (!part) return part.error();
-  return api::wait_for_position(waits_, (*part)->number);
+  return api::wait_for_position(at_once_, (*part)->number);
 }
 status regions_index::accepts_changes() const noexcept {
   if (status s = outside_of_transactions(); !s) return s;
@@ -147,7 +137,7 @@ status regions_index::accepts_changes() const noexcept {
 }
 
 status regions_index::still_open() const noexcept {
-  // relaxed: the lock of a segment orders it, or the reader may answer as if it had come before.
+  // relaxed: the lock of a segment orders it.
   if (store_.handles.load(std::memory_order_relaxed) != 0) [[likely]]
     return {};
   return was_closed(store_);
@@ -181,14 +171,14 @@ status regions_index::take_found(std::uint64_t rid, const std::byte* image, cons
   return {};
 }
 
-status regions_index::look_in(nvm_regions* set, std::uint64_t rid, const key& k, const wish& w, answer& out) {
+status regions_index::look_in(std::uint64_t rid, const key& k, const wish& w, answer& out) {
   std::uint64_t room = layout::is_own_region(rid) ? bytes_of_own : bytes_of_bucket;
   for (;;) {
     std::byte* image = scratch::of_thread().take(room);
     if (image == nullptr) return fail(errc::no_memory, "no volatile memory for a value");
     std::uint64_t count = 0;
     bool there = false;
-    if (status s = read(set, rid, {image, room}, count, there); !s || !there) return s;
+    if (status s = read(rid, {image, room}, count, there); !s || !there) return s;
     item i;
     found f = found::no;
     std::uint64_t at = 0;
@@ -210,50 +200,72 @@ status regions_index::look_in(nvm_regions* set, std::uint64_t rid, const key& k,
     const std::uint64_t wanted = has_sizes ? i.value_at() + std::min(w.bytes, i.sizes.value) : room;
     if (has_sizes && !w.verified && wanted <= room && has_key(image, i, k)) return take_found(rid, image, i, k, w, out);
     std::uint64_t bytes = 0;
-    if (status s = length(set, rid, bytes, there); !s || !there) return s;
+    if (status s = length(rid, bytes, there); !s || !there) return s;
     room = has_sizes ? std::min(bytes, at + bytes_of(i.sizes, store_.sums)) : room + bytes_of_own;
     room = std::max(room, count) + 1;  // one byte more: if it is not there, the region has ended
   }
 }
 
-status regions_index::look(nvm_regions* set, const key& k, const wish& w, answer& out) {
+status regions_index::look(const key& k, const wish& w, answer& out) {
   segment& s = of_hash(k.hash);
   out = {};
   status packed;
   // acquire: pairs with the release in change::commit(): no such entry was made before this.
   if (s.has_packed.load(std::memory_order_acquire)) {
-    packed = look_in(set, bucket_now(k.hash), k, w, out);
+    packed = look_in(bucket_now(k.hash), k, w, out);
     if (out.there || (!packed && packed.error() != errc::corrupt)) return packed;
   }
   if (!s.has_own.load(std::memory_order_acquire)) return packed;
   // A damaged bucket says nothing about an entry in a region of its own.
   const kept_message said{packed};
-  const status own = look_in(set, layout::own_region(k.hash), k, w, out);
+  const status own = look_in(layout::own_region(k.hash), k, w, out);
   return out.there || packed ? own : said.again();
 }
 
-status regions_index::get(const key& k, const wish& w, answer& out) {
-  if (status s = outside_of_transactions(); !s) return s;
-  scratch::begin();
+status regions_index::look_freely(const key& k, const wish& w, answer& out, bool& settled) {
   segment& s = of_hash(k.hash);
+  settled = true;
   for (unsigned i = 0; i < tries_max; ++i) {
     scratch::of_thread().reset();
     // acquire: pairs with the release at the end of a change: what it moved is where it is looked for.
     const std::uint64_t before = s.version.load(std::memory_order_acquire);
-    if (status done = look(waits_, k, w, out); !done || out.there) return done;
+    if (status done = look(k, w, out); !done || out.there) return done;
     // acquire, and the loads before it acquire: the version was the same while they ran.
-    if (before % 2 == 0 && s.version.load(std::memory_order_acquire) == before) return still_open();
+    if (before % 2 == 0 && s.version.load(std::memory_order_acquire) == before) return {};
   }
+  settled = false;
+  return {};
+}
+
+status regions_index::look_alone(const key& k, const wish& w, answer& out) {
   scratch::of_thread().reset();
   segment_set mine;
   mine.set(layout::item_segment(k.hash));
-  status done;
+  const segment_locks here{*this, mine};
+  if (status s = still_open(); !s) return s;
+  return look(k, w, out);
+}
+
+status regions_index::get(const std::shared_ptr<regions_index>& from, const store& of, NVM_POOL* pool, const key& k,
+                          const wish& w, answer& out) {
+  if (status s = outside_of_transactions(); !s) return s;
+  scratch::begin();
+  nvm_regions* set = nullptr;
+  unsigned who = 0;
+  std::shared_ptr<regions_index> kept;  // only where it looks again, under the lock
   {
-    const segment_locks here{*this, mine};
-    done = still_open();
-    if (done) done = look(at_once_, k, w, out);
+    const reading here{pool, of};
+    if (status begun = here.begun(); !begun) return begun;
+    bool settled = false;
+    if (status done = from->look_freely(k, w, out, settled); !done) return done;
+    set = from->at_once_;  // the pool's, also when the set is dropped
+    who = here.who();
+    if (!settled) kept = from;
   }
-  return done ? wait() : done;
+  if (kept != nullptr) {
+    if (status done = kept->look_alone(k, w, out); !done) return done;
+  }
+  return api::wait_for_position(set, who);
 }
 
 // ---- number of entries ----------------------------------------------------------------------------------------------
@@ -267,9 +279,9 @@ status regions_index::count_packed(unsigned number, std::vector<std::byte>& imag
     std::uint64_t bytes = 0;
     std::uint64_t count = 0;
     bool there = false;
-    if (status got = length(at_once_, rid, bytes, there); !got) return got;
+    if (status got = length(rid, bytes, there); !got) return got;
     image.resize(bytes);
-    if (status got = read(at_once_, rid, image, count, there); !got) return got;
+    if (status got = read(rid, image, count, there); !got) return got;
     item i;
     for (std::uint64_t at = 0; read_item(image.data(), count, at, store_.sums, i) == found::yes; ++entries) {
       at += bytes_of(i.sizes, store_.sums);

@@ -13,7 +13,7 @@
 // Threads.  A writer holds the locks of the segments that its keys are in, lowest number first, and no lock while a
 // program's function runs.  A reader takes none: an entry that it finds was there.  If it finds none in either place
 // and the segment's version has moved meanwhile, it looks again; after some tries it looks under the lock.  On ssd a
-// lock is let go before the wait for the disk.
+// lock is let go before the wait for the disk.  A drop or a rename waits for readers (reading), then for writers.
 #pragma once
 
 #include <array>
@@ -25,6 +25,7 @@
 #include <mutex>
 #include <span>
 #include <string>
+#include <type_traits>
 #include <vector>
 
 #include "api/open_regions.hpp"
@@ -70,6 +71,42 @@ struct answer {
 };
 
 class regions_index;
+
+// While one lives that has begun, the store has its regions and its index: drop and rename wait for its end.
+//
+/// Reader   inside of the regions' epoch (sync/epochs.hpp); L handles of the store: none, and it does not begin
+/// Drop     S handles, by the close; W for all that were inside then; now regions and index may go
+//
+// Meanwhile no function of the program runs, and the thread takes no segment's lock and waits for no disk.
+class reading {
+ public:
+  reading(const NVM_POOL* pool, const store& of) noexcept {
+    const auto part = api::part_in(pool);
+    if (!part) {
+      refused_ = part.error();
+      return;
+    }
+    side_ = (*part)->of->side.get();
+    who_ = (*part)->number;
+    side_->enter(who_);
+    // relaxed: the epoch orders it.
+    if (of.handles.load(std::memory_order_relaxed) == 0) refused_ = was_closed(of);
+  }
+  ~reading() {
+    if (side_ != nullptr) side_->exit(who_);
+  }
+  reading(const reading&) = delete;
+  reading& operator=(const reading&) = delete;
+
+  [[nodiscard]] status begun() const noexcept { return refused_; }
+  // Number of the thread, where it has begun.
+  [[nodiscard]] unsigned who() const noexcept { return who_; }
+
+ private:
+  api::region_side* side_ = nullptr;
+  unsigned who_ = 0;
+  errc refused_ = errc::ok;
+};
 
 // The lock of a segment.  No std::mutex: a batch may hold all of them, more than thread sanitizers have room for.
 class segment_lock {
@@ -127,13 +164,16 @@ class segment_locks {
   const segment_set which_;
 };
 
-class regions_index {
+class regions_index : public std::enable_shared_from_this<regions_index> {
  public:
   explicit regions_index(const store& s, NVM_POOL* pool);
   // Finds the set and what its segments have.  errc::not_found: there is no set.
   [[nodiscard]] status open();
 
-  [[nodiscard]] status get(const key& k, const wish& w, answer& out);
+  // By the index that `from` names while the store is open.
+  [[nodiscard]] static status get(const std::shared_ptr<regions_index>& from, const store& of, NVM_POOL* pool,
+                                  const key& k, const wish& w, answer& out);
+  // Other calls: by a thread that keeps the index.
   [[nodiscard]] status put(const key& k, bytes_view value, unsigned flags);
   [[nodiscard]] status remove(const key& k, bool& removed);
   // edit(value, bytes, room, argument) as nvm_kv_update() has it, called without a lock by `call`.
@@ -143,8 +183,11 @@ class regions_index {
   // Operations whose stores are this one; `at`: the one under way.
   [[nodiscard]] status batch(const nvm_kv_operation* operations, std::size_t count, std::size_t& at);
   [[nodiscard]] status size(std::uint64_t& entries);
-  // Waits until no change is under way that began before the store was closed.
-  void await_changes() noexcept { const segment_locks all{*this, segment_set::everything()}; }
+  // Waits until no call is under way that began before the store was closed.  Not by a reader.
+  void await_calls() noexcept {
+    at_once_->all->side->await_inside();
+    const segment_locks all{*this, segment_set::everything()};
+  }
 
  private:
   friend class change;
@@ -170,14 +213,27 @@ class regions_index {
     return layout::bucket_region(hash, of_hash(hash).buckets.load(std::memory_order_acquire));
   }
   // Bytes from the region's beginning; 0 and `there` false: there is no such region.
-  [[nodiscard]] status read(nvm_regions* set, std::uint64_t rid, std::span<std::byte> to, std::uint64_t& count,
-                            bool& there) noexcept;
-  [[nodiscard]] status length(nvm_regions* set, std::uint64_t rid, std::uint64_t& bytes, bool& there) noexcept;
+  [[nodiscard]] status read(std::uint64_t rid, std::span<std::byte> to, std::uint64_t& count, bool& there) noexcept;
+  [[nodiscard]] status length(std::uint64_t rid, std::uint64_t& bytes, bool& there) noexcept;
+  // Calls visit(rid) for each region of the set, also one that is dropped meanwhile; visit() calls nothing.
+  template <class Visit>
+  [[nodiscard]] status each_number(Visit&& visit) noexcept {
+    const auto seen = api::run<api::effect::looks>(at_once_, [&](api::part_of_thread& p) -> result<int> {
+      at_once_->of->numbers(
+          p.number, [](std::uint64_t rid, void* raw) { (*static_cast<std::remove_reference_t<Visit>*>(raw))(rid); },
+          &visit);
+      return 0;
+    });
+    return seen ? status{} : status{seen.error()};
+  }
   // Calls visit(rid, bytes) for each region of the set; of each the header is read.
   [[nodiscard]] status each_region(const std::function<void(std::uint64_t rid, std::uint64_t bytes)>& visit) noexcept;
 
-  [[nodiscard]] status look(nvm_regions* set, const key& k, const wish& w, answer& out);
-  [[nodiscard]] status look_in(nvm_regions* set, std::uint64_t rid, const key& k, const wish& w, answer& out);
+  // Without a lock, by a reader.  `settled`: the answer holds.
+  [[nodiscard]] status look_freely(const key& k, const wish& w, answer& out, bool& settled);
+  [[nodiscard]] status look_alone(const key& k, const wish& w, answer& out);
+  [[nodiscard]] status look(const key& k, const wish& w, answer& out);
+  [[nodiscard]] status look_in(std::uint64_t rid, const key& k, const wish& w, answer& out);
   [[nodiscard]] status take_found(std::uint64_t rid, const std::byte* image, const item& i, const key& k, const wish& w,
                                   answer& out) const;
   [[nodiscard]] errc damaged(std::uint64_t rid) const noexcept;
@@ -192,14 +248,12 @@ class regions_index {
   [[nodiscard]] status wait() noexcept;
   [[nodiscard]] status answer_of(const status& done) noexcept;
   [[nodiscard]] status accepts_changes() const noexcept;
-  // Asked by a change under its locks, and by a reader that has found nothing: the store may have been closed, and
-  // dropped or renamed, since the call began.
+  // Asked under the lock of a segment: the store may have been closed, and dropped or renamed, since the call began.
   [[nodiscard]] status still_open() const noexcept;
 
   const store& store_;
   NVM_POOL* const pool_;
-  nvm_regions* waits_ = nullptr;    // reads wait for what they saw
-  nvm_regions* at_once_ = nullptr;  // changes do not
+  nvm_regions* at_once_ = nullptr;  // calls with it wait for no disk: wait() does
   std::unique_ptr<segment[]> segments_;
   std::atomic<bool> counted_{false};
   std::atomic<unsigned> walks_{0};
@@ -241,7 +295,7 @@ class walk {
   template <class Take>
   [[nodiscard]] status take_whole(Take&& take);
   [[nodiscard]] status take_segment(unsigned number);
-  [[nodiscard]] status take_numbers(unsigned number);
+  [[nodiscard]] status take_numbers(std::vector<std::uint64_t>& to, unsigned number);
   [[nodiscard]] status take_bucket(std::uint64_t rid);
   [[nodiscard]] status take_own(std::uint64_t rid);
   [[nodiscard]] status read_own(std::uint64_t rid, bool& there);

@@ -46,7 +46,7 @@ void regions_index::count_packed_bytes(unsigned number) {
     std::uint64_t bytes = 0;
     bool there = false;
     // A bucket whose header is damaged counts as empty here: a call that asks for it is told of the damage.
-    if (length(at_once_, layout::region_of_bucket(number, b), bytes, there)) s.packed_bytes += bytes;
+    if (length(layout::region_of_bucket(number, b), bytes, there)) s.packed_bytes += bytes;
   }
   s.packed_counted = true;
 }
@@ -106,7 +106,7 @@ status regions_index::update(const key& k, std::uint64_t room_wanted, edit_funct
   if (status s = accepts_changes(); !s) return s;
   for (;;) {
     answer now;
-    if (status s = get(k, {~std::uint64_t{0}, true}, now); !s) return s;
+    if (status s = get(shared_from_this(), store_, pool_, k, {~std::uint64_t{0}, true}, now); !s) return s;
     was_there = now.there;
     if (!was_there) return {};
     const std::uint64_t room = std::max(now.value.count, room_wanted);

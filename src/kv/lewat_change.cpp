@@ -59,7 +59,7 @@ status change::read_all(image& m, std::uint64_t room) {
   std::byte* to = scratch::of_thread().take(room);
   if (to == nullptr) return short_of_memory();
   m.before = m.after = to;
-  if (status s = of_.read(of_.at_once_, m.rid, {to, room}, m.known, m.exists); !s) return s;
+  if (status s = of_.read(m.rid, {to, room}, m.known, m.exists); !s) return s;
   m.length = m.after_bytes = m.known;
   m.after_room = 0;
   return {};
@@ -77,7 +77,7 @@ status change::load(std::uint64_t rid, unsigned& out) {
   if (status s = read_all(m, first); !s) return s;
   if (m.known == first) {
     bool there = false;
-    if (status s = of_.length(of_.at_once_, rid, m.length, there); !s) return s;
+    if (status s = of_.length(rid, m.length, there); !s) return s;
     if (m.length > known_max) {
       m.after_bytes = m.length;
     } else if (m.length > first) {

@@ -7,8 +7,6 @@
 
 namespace nvm::keyed::lewat {
 
-using api::effect;
-
 walk::walk(std::shared_ptr<regions_index> of) noexcept : held_{std::move(of)}, of_{*held_} {
   of_.walks_.fetch_add(1, std::memory_order_relaxed);
 }
@@ -27,17 +25,11 @@ status walk::begin() {
   // After each lock was taken once, every region made without a note exists.
   for (unsigned i = 0; i < layout::item_segments; ++i) const std::lock_guard passed{of_.segments_[i].lock};
   std::vector<std::uint64_t> all;
-  bool is_short = false;
-  const status seen = of_.each_region([&](std::uint64_t rid, std::uint64_t) {
-    if (!layout::is_own_region(rid)) return;
-    try {
-      all.push_back(rid);
-    } catch (const std::bad_alloc&) {
-      is_short = true;
-    }
-  });
-  if (!seen) return seen;
-  if (is_short) return fail(errc::no_memory, "no volatile memory for the numbers of %zu regions", all.size());
+  {
+    const reading here{of_.pool_, of_.store_};
+    if (status s = here.begun(); !s) return s;
+    if (status s = take_numbers(all, layout::item_segments); !s) return s;
+  }
   own_.resize(all.size());
   for (const std::uint64_t rid : all) ++own_ends_[layout::segment_of_region(rid) + 1];
   for (unsigned i = 0; i < layout::item_segments; ++i) own_ends_[i + 1] += own_ends_[i];
@@ -52,40 +44,31 @@ status walk::take_bucket(std::uint64_t rid) {
   std::uint64_t bytes = 0;
   std::uint64_t count = 0;
   bool there = false;
-  if (status s = of_.length(of_.at_once_, rid, bytes, there); !s) return s;
+  if (status s = of_.length(rid, bytes, there); !s) return s;
   const std::size_t from = bytes_.size();
   bytes_.resize(from + bytes);
-  if (status s = of_.read(of_.at_once_, rid, {bytes_.data() + from, bytes}, count, there); !s) return s;
+  if (status s = of_.read(rid, {bytes_.data() + from, bytes}, count, there); !s) return s;
   parts_.push_back({rid, from, from + count});
   seen_.longest = std::max(seen_.longest, count);
   seen_.packed_bytes += count;
   return {};
 }
 
-// Of all own regions of the segment, whose lock is held: what was made during the walk is not known.
-status walk::take_numbers(unsigned number) {
-  struct numbers {
-    std::vector<std::uint64_t>& to;
-    unsigned segment;
-    bool is_short = false;
-  } all{own_now_, number};
-  const auto seen = api::run<effect::looks>(of_.at_once_, [&](api::part_of_thread& p) -> result<int> {
-    of_.at_once_->of->numbers(
-        p.number,
-        [](std::uint64_t rid, void* raw) {
-          auto& n = *static_cast<numbers*>(raw);
-          if (!layout::is_own_region(rid) || layout::segment_of_region(rid) != n.segment) return;
-          try {
-            n.to.push_back(rid);
-          } catch (const std::bad_alloc&) {
-            n.is_short = true;
-          }
-        },
-        &all);
-    return 0;
+// Of own regions: of one segment, or (item_segments) of all.
+status walk::take_numbers(std::vector<std::uint64_t>& to, unsigned number) {
+  bool is_short = false;
+  const status seen = of_.each_number([&](std::uint64_t rid) {
+    const unsigned its = layout::segment_of_region(rid);
+    if (!layout::is_own_region(rid) || (number != layout::item_segments && its != number)) return;
+    try {
+      to.push_back(rid);
+    } catch (const std::bad_alloc&) {
+      is_short = true;
+    }
   });
-  if (!seen) return seen.error();
-  return all.is_short ? status{fail(errc::no_memory, "no volatile memory for numbers of regions")} : status{};
+  if (!seen) return seen;
+  if (is_short) return fail(errc::no_memory, "no volatile memory for the numbers of %zu regions", to.size());
+  return {};
 }
 
 status walk::take_segment(unsigned number) {
@@ -108,7 +91,8 @@ status walk::take_segment(unsigned number) {
   own_now_.assign(own_.begin() + static_cast<std::ptrdiff_t>(own_ends_[number]),
                   own_.begin() + static_cast<std::ptrdiff_t>(own_ends_[number + 1]));
   if (s.made_is_short) {
-    if (status all = take_numbers(number); !all) return all;
+    // What was made during the walk is not known.
+    if (status all = take_numbers(own_now_, number); !all) return all;
   } else {
     own_now_.insert(own_now_.end(), s.made.begin(), s.made.end());
   }
@@ -118,7 +102,7 @@ status walk::take_segment(unsigned number) {
   const auto gone = std::remove_if(own_now_.begin(), own_now_.end(), [&](std::uint64_t rid) {
     std::uint64_t bytes = 0;
     bool there = false;
-    if (status l = of_.length(of_.at_once_, rid, bytes, there); !l) looked = l.error();
+    if (status l = of_.length(rid, bytes, there); !l) looked = l.error();
     return !there;
   });
   own_now_.erase(gone, own_now_.end());
@@ -127,11 +111,11 @@ status walk::take_segment(unsigned number) {
 
 status walk::read_own(std::uint64_t rid, bool& there) {
   std::uint64_t bytes = 0;
-  if (status s = of_.length(of_.at_once_, rid, bytes, there); !s) return s;
+  if (status s = of_.length(rid, bytes, there); !s) return s;
   for (;;) {
     std::uint64_t count = 0;
     bytes_.resize(bytes + 1);
-    if (status s = of_.read(of_.at_once_, rid, bytes_, count, there); !s) return s;
+    if (status s = of_.read(rid, bytes_, count, there); !s) return s;
     if (count <= bytes) {
       if (there) parts_.push_back({rid, 0, count});
       return {};
@@ -173,7 +157,11 @@ status walk::take_own(std::uint64_t rid) {
   at_ = 0;
   ++seen_.own;
   bool there = false;
-  if (status s = read_own(rid, there); !s) return s;
+  {
+    const reading here{of_.pool_, of_.store_};
+    if (status s = here.begun(); !s) return s;
+    if (status s = read_own(rid, there); !s) return s;
+  }
   return there ? status{} : take_if_packed(rid);
 }
 

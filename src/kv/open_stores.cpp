@@ -413,7 +413,7 @@ status not_open(const stores& all, const char* name) {
   if (known == all.open.end()) return {};
   // acquire: pairs with nvm_kv_close().
   if (known->second->store.handles.load(std::memory_order_acquire) == 0) {
-    if (known->second->regions != nullptr) known->second->regions->await_changes();
+    if (known->second->regions != nullptr) known->second->regions->await_calls();
     return {};
   }
   return fail(errc::busy, "%s: key-value store \"%s\" is open", all.pool->file->path(), name);
@@ -429,6 +429,7 @@ void forget(stores& all, const char* name) noexcept {
   all.gone.push_back(std::move(known->second));
   all.open.erase(known);
   if (all.gone.size() <= stores::whole_max) return;
+  // Calls that began before it was closed keep the index, or have ended (not_open()).
   nvm_kv& old = *all.gone[all.gone.size() - stores::whole_max - 1];
   old.regions.reset();
   old.store.segments.clear();

@@ -29,7 +29,8 @@ struct nvm_kv {
   nvm::api::debugger_view seen;  // first
   nvm::keyed::stores& of;
   keyed::store store;
-  std::shared_ptr<keyed::lewat::regions_index> regions;  // of index regions; null: operations are transactions
+  // Of index regions; read where lewat::reading has begun, since the registry forgets it.
+  std::shared_ptr<keyed::lewat::regions_index> regions;
 };
 
 namespace nvm::keyed {
@@ -80,6 +81,14 @@ struct stores final : api::store_contents {
   bool drops_left = false;            // stores that are being dropped could not go yet, or not as a whole
   std::unique_ptr<nvm_kv> directory;  // null: not looked for, or there is none yet
 };
+
+[[nodiscard]] inline bool over_regions(const nvm_kv& kv) noexcept { return kv.store.index == kv_index::regions; }
+// The index of a store over regions, for a call on it, which keeps it.
+[[nodiscard]] inline result<std::shared_ptr<lewat::regions_index>> index_of(const nvm_kv& kv) noexcept {
+  const lewat::reading here{kv.of.pool, kv.store};
+  if (status s = here.begun(); !s) return s.error();
+  return kv.regions;
+}
 
 inline constexpr int left_by_us = 1;
 

@@ -19,6 +19,7 @@
 #include <mutex>
 #include <new>
 #include <string_view>
+#include <thread>
 #include <utility>
 #include <vector>
 
@@ -186,15 +187,24 @@ class domain {
   void leave(thread& t) noexcept { epochs_.leave_for_good(t.number); }
   [[nodiscard]] unsigned threads() const noexcept { return epochs_.joined(); }
 
-  // While one lives, entries and bytes that its thread has found stay.
+  // Between the two, which nest, entries and bytes that the thread has found stay.
+  void enter(thread& t) noexcept {
+    if (t.nested++ == 0) (void)epochs_.enter(t.number);
+  }
+  void exit(thread& t) noexcept {
+    if (--t.nested == 0) epochs_.leave(t.number);
+  }
+  // Waits until all threads that are inside now have left.  By a thread that is not.
+  void await_inside() noexcept {
+    epochs::vector then;
+    epochs_.take_vector(then);
+    while (!epochs_.passed(then)) std::this_thread::yield();
+  }
+  // While one lives, its thread is between the two.
   class inside {
    public:
-    inside(domain& d, thread& t) noexcept : domain_{d}, thread_{t} {
-      if (t.nested++ == 0) (void)d.epochs_.enter(t.number);
-    }
-    ~inside() {
-      if (--thread_.nested == 0) domain_.epochs_.leave(thread_.number);
-    }
+    inside(domain& d, thread& t) noexcept : domain_{d}, thread_{t} { d.enter(t); }
+    ~inside() { domain_.exit(thread_); }
     inside(const inside&) = delete;
     inside& operator=(const inside&) = delete;
 
@@ -372,7 +382,6 @@ class domain {
   [[nodiscard]] unsigned levelling() const noexcept { return options_.levelling; }
 
  private:
-  friend class inside;
   friend class outside;
 
   void catch_up(layout::partner_kind kind) noexcept {
