@@ -68,7 +68,8 @@ enum nvm_kv_open_flags {
  * thread's transactions; inside one the call fails (NVM_E_TX_OPEN), and the transaction is rolled back.  A handle is
  * good until it has been closed as often as it was opened, or its pool is closed; later calls fail (NVM_E_INVALID).
  * The same store opened twice is the same store.  Each store that was open and is then dropped, renamed or replaced
- * costs some 400 bytes of memory until its pool is closed, so that calls with its handles are refused. */
+ * costs some 400 bytes of memory until its pool is closed, so that calls with its handles are refused; one of index
+ * hash costs up to 16 bytes more for each 64 of its buckets. */
 NVM_API nvm_kv *nvm_kv_open(NVM_POOL *pool, const char *name, const nvm_kv_options *options);
 /* Closes a store, also after its pool was closed.  -1 (NVM_E_INVALID): it is closed already. */
 NVM_API int nvm_kv_close(nvm_kv *kv);

@@ -429,10 +429,9 @@ void forget(stores& all, const char* name) noexcept {
   all.gone.push_back(std::move(known->second));
   all.open.erase(known);
   if (all.gone.size() <= stores::whole_max) return;
-  // Calls that began before it was closed keep the index, or have ended (not_open()).
-  nvm_kv& old = *all.gone[all.gone.size() - stores::whole_max - 1];
-  old.regions.reset();
-  old.store.segments.clear();
+  // Calls that began before it was closed keep the index, or have ended (not_open()).  What a hash table knows of its
+  // segments stays: a transaction may look there until it is over.
+  all.gone[all.gone.size() - stores::whole_max - 1]->regions.reset();
 }
 errc none_of_name(const stores& all, const char* name) {
   return fail(errc::not_found, "%s: there is no key-value store \"%s\"", all.pool->file->path(), name);

@@ -74,7 +74,7 @@ struct stores final : api::store_contents {
   std::mutex lock;
   // Stores by name.  A closed store stays here, so that a call with its handle, or with a cursor over it, is refused,
   // until it is dropped or renamed; then it moves to `gone`, for as long as the pool's handle is kept. Of all but the
-  // newest few only what such a call reads is left.
+  // newest few only what such a call reads is left, and what a hash table knows of its segments.
   std::map<std::string, std::unique_ptr<nvm_kv>, std::less<>> open;
   std::vector<std::unique_ptr<nvm_kv>> gone;
   static constexpr std::size_t whole_max = 64;

@@ -224,6 +224,20 @@ TEST_F(kv_late_reads, in_a_function_of_the_program_keep_nobody_waiting) {
   EXPECT_EQ(get().code, NVM_E_INVALID);
 }
 
+// A transaction that began before may look for a segment at any moment.
+TEST_F(kv_late_reads, of_a_hash_table_find_the_places_that_they_know) {
+  nvm_kv* const hash = opened("hash", NVM_KV_HASH);
+  ASSERT_NE(hash, nullptr) << nvm_errormsg();
+  for (std::uint64_t i = 0; i < 1500; ++i) {
+    ASSERT_EQ(nvm_kv_put(hash, number_key(i).data(), 8, "value", 5), 0) << nvm_errormsg();
+  }
+  ASSERT_NE(hash->store.segments.find(1), 0U);
+  ASSERT_EQ(nvm_kv_close(hash), 0) << nvm_errormsg();
+  ASSERT_EQ(nvm_kv_drop(p.handle(), "hash"), 0) << nvm_errormsg();
+  forget_others();
+  EXPECT_NE(hash->store.segments.find(1), 0U);
+}
+
 // Calls of each kind, again and again, until the store is closed; a drop follows at once.
 TEST(kv_late_calls, give_what_the_store_has_or_are_refused) {
   const pool_place place{grounds[0]};
