@@ -56,12 +56,17 @@ segment_locks::~segment_locks() {
 regions_index::regions_index(const store& s, NVM_POOL* pool)
     : store_{s}, pool_{pool}, segments_{new segment[layout::item_segments]} {}
 
+// A set that a program has dropped under the store has no regions that could be absent.
+status regions_index::absent(errc why) const noexcept {
+  return why == errc::not_found && at_once_->of != nullptr ? errc::ok : why;
+}
+
 status regions_index::read(std::uint64_t rid, std::span<std::byte> to, std::uint64_t& count, bool& there) noexcept {
   count = 0;
   there = false;
   const auto n = api::run<effect::looks>(
       at_once_, [&](api::part_of_thread& p) { return at_once_->of->read(p.number, rid, 0, to); });
-  if (!n) return n.error() == errc::not_found ? status{} : status{n.error()};
+  if (!n) return absent(n.error());
   count = *n;
   there = true;
   return {};
@@ -72,7 +77,7 @@ status regions_index::length(std::uint64_t rid, std::uint64_t& bytes, bool& ther
   there = false;
   const auto n =
       api::run<effect::looks>(at_once_, [&](api::part_of_thread& p) { return at_once_->of->length(p.number, rid); });
-  if (!n) return n.error() == errc::not_found ? status{} : status{n.error()};
+  if (!n) return absent(n.error());
   bytes = *n;
   there = true;
   return {};

@@ -215,6 +215,7 @@ class regions_index : public std::enable_shared_from_this<regions_index> {
   // Bytes from the region's beginning; 0 and `there` false: there is no such region.
   [[nodiscard]] status read(std::uint64_t rid, std::span<std::byte> to, std::uint64_t& count, bool& there) noexcept;
   [[nodiscard]] status length(std::uint64_t rid, std::uint64_t& bytes, bool& there) noexcept;
+  [[nodiscard]] status absent(errc why) const noexcept;
   // Calls visit(rid) for each region of the set, also one that is dropped meanwhile; visit() calls nothing.
   template <class Visit>
   [[nodiscard]] status each_number(Visit&& visit) noexcept {

@@ -238,6 +238,14 @@ TEST_F(kv_late_reads, of_a_hash_table_find_the_places_that_they_know) {
   EXPECT_NE(hash->store.segments.find(1), 0U);
 }
 
+// A set that a program drops under an open store: that is no store without entries.
+TEST_F(kv_late_reads, of_a_set_that_has_gone_fail) {
+  ASSERT_EQ(nvm_regions_drop(p.handle(), keyed::lewat::set_name(store->store.seed).c_str()), 0) << nvm_errormsg();
+  EXPECT_EQ(get().code, NVM_E_NOT_FOUND);
+  ASSERT_EQ(nvm_kv_close(store), 0) << nvm_errormsg();
+  EXPECT_EQ(nvm_kv_drop(p.handle(), "doomed"), 0) << nvm_errormsg();
+}
+
 // Calls of each kind, again and again, until the store is closed; a drop follows at once.
 TEST(kv_late_calls, give_what_the_store_has_or_are_refused) {
   const pool_place place{grounds[0]};
