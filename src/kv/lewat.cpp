@@ -136,6 +136,8 @@ status regions_index::wait() noexcept {
   return api::wait_for_position(at_once_, (*part)->number);
 }
 status regions_index::accepts_changes() const noexcept {
+  // A function of the program, which has run since the call began, may have closed the pool.
+  if (status s = pool_->file->usable(); !s) return s;
   if (status s = outside_of_transactions(); !s) return s;
   if (pool_->file->read_only()) return fail(errc::read_only, "%s is opened read-only", pool_->file->path());
   return pool_->engine->wait(0);

@@ -309,5 +309,25 @@ TEST(kv_late_calls, give_what_the_store_has_or_are_refused) {
   EXPECT_EQ(failures, 0);
 }
 
+// A function of the program may close the pool: no transaction is open meanwhile.  What comes after it is refused.
+TEST(kv_late_changes, are_refused_when_the_pool_was_closed_within) {
+  const pool_place place{grounds[0]};
+  const nvm_pool_options as = place.options();
+  NVM_POOL* const p = nvm_pool_create_with(place.path().c_str(), &as);
+  ASSERT_NE(p, nullptr) << nvm_errormsg();
+  nvm_kv_options o{};
+  o.index = NVM_KV_REGIONS;
+  nvm_kv* const store = nvm_kv_open(p, "store", &o);
+  ASSERT_NE(store, nullptr) << nvm_errormsg();
+  ASSERT_EQ(nvm_kv_put(store, "key", 3, "value", 5), 0) << nvm_errormsg();
+  const auto closes = [](void*, std::size_t*, std::size_t, void* pool) {
+    EXPECT_EQ(nvm_pool_close(static_cast<NVM_POOL*>(pool)), 0) << nvm_errormsg();
+    return 0;
+  };
+  EXPECT_EQ(nvm_kv_update(store, "key", 3, 0, closes, p), -1);
+  EXPECT_EQ(nvm_errno(), NVM_E_INVALID) << nvm_errormsg();
+  EXPECT_EQ(place.findings(), 0);
+}
+
 }  // namespace
 }  // namespace nvm::tests
