@@ -282,7 +282,8 @@ typedef struct nvm_stores_statistics {
   uint64_t left_open_bytes;  /* that would be protected if the kernel allowed more mappings */
   uint32_t burst;            /* of the catalogue; 0: there is none */
   uint32_t given_up;         /* 1: nothing is protected any more, since the kernel refused to open a page */
-  uint64_t reserved[7];
+  uint64_t protection_calls; /* of the kernel, since the pool was opened */
+  uint64_t reserved[6];
 } nvm_stores_statistics;
 NVM_API int nvm_stores_get_statistics(NVM_POOL *pool, nvm_stores_statistics *out);
 

@@ -174,13 +174,34 @@ void object_stores::unprotect() noexcept {
 void object_stores::protect(std::uint64_t page, page_access to) noexcept {
   if (to == page_access::none) side_->rights_are_lost();
   if (keeper_.guard == nullptr) return;
-  const auto close = [this, to](std::uint64_t offset, std::uint64_t bytes) { guard_->close_to(offset, bytes, to); };
+  pages_keeper::ranges where;
+  bool all_noted = to == page_access::none;
+  const auto close = [&](std::uint64_t offset, std::uint64_t bytes) {
+    guard_->close_to(offset, bytes, to);
+    try {
+      if (all_noted) where.push_back({offset, bytes});
+    } catch (const std::bad_alloc&) {
+      all_noted = false;
+    }
+  };
   if (open_store* const of = side_->attached(page); of != nullptr) {
     side_->ranges(*of, close);
-  } else {
-    (void)side_->ranges(page, close);
+  } else if (side_->ranges(page, close) && all_noted) {
+    note_where_it_lay(page, std::move(where));
   }
   if (to == page_access::none) side_->rights_are_lost();  // as above
+}
+
+void object_stores::note_where_it_lay(std::uint64_t page, pages_keeper::ranges where) noexcept try {
+  if (lay_at_.size() >= lay_at_max) lay_at_.erase(lay_at_.begin());
+  lay_at_.insert_or_assign(page, std::move(where));
+} catch (const std::bad_alloc&) {
+  // The next attach opens each cluster as it meets it.
+}
+void object_stores::open_where_it_lay(std::uint64_t page, bool writes) noexcept {
+  const auto known = lay_at_.find(page);
+  if (known == lay_at_.end()) return;
+  for (const pages_keeper::range& r : known->second) keeper_.open(r.offset, r.bytes, writes);
 }
 
 // The page of a store that has no other yet; its entry of the map and its header need not be read.
@@ -225,6 +246,7 @@ void object_stores::find_open(engines::left_open& left) noexcept {
 }
 // Called when the store is attached again, or freed.
 void object_stores::forget_closing(std::uint64_t page) {
+  lay_at_.erase(page);
   std::erase_if(closing_, [&](closing& c) {
     if (c.page != page) return false;
     keeper_.close_all(c.opened);
@@ -371,9 +393,13 @@ result<nvm_store*> object_stores::attach_page(std::string_view name, std::uint64
   s.name = name;
   std::unordered_map<std::uint32_t, nvm_store*> one{{0, &s}};
   numbers_.reserve(numbers_.size() + 1);
+  open_where_it_lay(page, !read_only);
   const auto of = side_->attach(page, read_only);
   recorded.end();
-  if (!of) return of.error();
+  if (!of) {
+    keeper_.close_all(recorded.opened);
+    return of.error();
+  }
   (void)unless_attached.release();
   s.number = side_->number_at(page);
   auto numbered = one.extract(one.begin());

@@ -294,6 +294,10 @@ class object_stores {
   void ask_about(std::uint64_t page) noexcept;
   void protect(std::uint64_t page, platform::page_access to) noexcept;
   void close_page(std::uint64_t page) noexcept;
+  // Opens the pages that the store had when it was closed last, neighbours by one call, for an attach that is going to
+  // read its list.  If it has others by now, these are opened as they are met, and pages of others only for a moment.
+  void open_where_it_lay(std::uint64_t page, bool writes) noexcept;
+  void note_where_it_lay(std::uint64_t page, pages_keeper::ranges where) noexcept;
   void protect_all() noexcept;
   void unprotect() noexcept;
 
@@ -342,8 +346,10 @@ class object_stores {
   std::deque<std::unique_ptr<nvm_store>> detached_;        // handles that are refused
   static constexpr std::size_t detached_max = 256;
   std::vector<closing> closing_;
-  std::set<std::uint64_t> being_dropped_;  // by some thread
-  bool drops_left_ = true;                 // there may be some that a process has left
+  std::unordered_map<std::uint64_t, pages_keeper::ranges> lay_at_;  // pages of stores that were closed, by store page
+  static constexpr std::size_t lay_at_max = 4096;                   // stores
+  std::set<std::uint64_t> being_dropped_;                           // by some thread
+  bool drops_left_ = true;                                          // there may be some that a process has left
 
   std::unique_ptr<store_collector> collector_;
   std::atomic<bool> owes_{false};  // some attached store has `owed`, or another thread sees to it

@@ -510,6 +510,7 @@ status object_stores::statistics(nvm_stores_statistics& out) {
     out.read_only_bytes = f.read_only_bytes;
     out.protected_ranges = f.ranges;
     out.left_open_bytes = f.left_open_bytes;
+    out.protection_calls = f.calls;
     out.given_up = f.given_up ? 1 : 0;
   }
   return intact(pool_);

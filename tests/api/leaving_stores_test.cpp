@@ -47,10 +47,12 @@ class leaving_store : public testing::TestWithParam<pool_type> {
     EXPECT_NE(s, nullptr) << nvm_errormsg();
     return s;
   }
-  void look_after_stores() {
-    nvm_stores_statistics st;
+  nvm_stores_statistics figures() {
+    nvm_stores_statistics st{};
     EXPECT_EQ(nvm_stores_get_statistics(pool(), &st), 0) << nvm_errormsg();
+    return st;
   }
+  void look_after_stores() { (void)figures(); }
   // In a thread: a barrier transaction that does `first`, waits until go_on(), does `then`, and ends as `code` says.
   class open_barrier {
    public:
@@ -103,6 +105,46 @@ class leaving_store : public testing::TestWithParam<pool_type> {
 };
 INSTANTIATE_TEST_SUITE_P(on, leaving_store, testing::ValuesIn(kinds_of_build(pool_types)),
                          [](const auto& i) { return i.param.name; });
+
+// The kernel is asked for each stretch of neighbouring clusters, and for the page that says who may attach.
+TEST_P(leaving_store, asks_the_kernel_as_often_as_it_has_stretches) {
+  nvm_store* s = attached();
+  ASSERT_EQ(nvm_tx_begin(pool()), 0) << nvm_errormsg();
+  for (int i = 0; i < 16; ++i) ASSERT_NE(nvm_store_alloc(s, 0, 65536), nullptr) << nvm_errormsg();
+  ASSERT_EQ(nvm_tx_commit(pool()), 0) << nvm_errormsg();
+  ASSERT_EQ(nvm_store_detach(s), 0) << nvm_errormsg();
+  nvm_store_info info{};
+  ASSERT_EQ(nvm_store_stat(pool(), "closed", &info), 0) << nvm_errormsg();
+  const nvm_stores_statistics before = figures();
+  const std::uint64_t stretches = before.protected_ranges;  // there is no other store
+  ASSERT_LT(stretches, info.clusters);
+  s = attached();
+  const nvm_stores_statistics between = figures();
+  EXPECT_EQ(between.protection_calls - before.protection_calls, stretches + 1);
+  EXPECT_EQ(between.closed_bytes, 0U);
+  ASSERT_EQ(nvm_store_detach(s), 0) << nvm_errormsg();
+  const nvm_stores_statistics after = figures();
+  EXPECT_EQ(after.protection_calls - between.protection_calls, stretches);
+  EXPECT_EQ(after.closed_bytes, before.closed_bytes);
+}
+// Its pages are another store's by then.
+TEST_P(leaving_store, that_was_deleted_opens_no_pages_for_its_successors) {
+  ASSERT_EQ(nvm_store_delete(pool(), "closed"), 0) << nvm_errormsg();
+  EXPECT_EQ(figures().closed_bytes, 0U);
+  in_.fill_store();
+  ASSERT_EQ(nvm_store_rename(pool(), "closed", "first"), 0) << nvm_errormsg();
+  in_.fill_store();
+  const std::uint64_t both = figures().closed_bytes;
+  for (const char* const name : {"first", "closed"}) {
+    nvm_store_info info{};
+    ASSERT_EQ(nvm_store_stat(pool(), name, &info), 0) << nvm_errormsg();
+    nvm_store* const s = nvm_store_attach(pool(), name, 0);
+    ASSERT_NE(s, nullptr) << nvm_errormsg();
+    EXPECT_EQ(figures().closed_bytes, both - info.pages * 4096);
+    ASSERT_EQ(nvm_store_detach(s), 0) << nvm_errormsg();
+    EXPECT_EQ(figures().closed_bytes, both);
+  }
+}
 
 TEST_P(leaving_store, waits_for_a_barrier_transaction_that_has_stored) {
   for (const int code : {0, 1}) {
