@@ -16,3 +16,8 @@ def seed_of(word):
 def seed_from_environment():
     """Of NVM_EXPLORE_SEED: any word, such as a date; 1 by default."""
     return seed_of(os.environ.get("NVM_EXPLORE_SEED", ""))
+
+
+def takes_turns():
+    """Whether a run that draws from a seed does a part of everything: not with NVM_EXPLORE_ALL."""
+    return "NVM_EXPLORE_SEED" in os.environ and "NVM_EXPLORE_ALL" not in os.environ

@@ -18,12 +18,12 @@ import unittest
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1]))
 
-from random_seed import seed_from_environment  # noqa: E402
+from random_seed import seed_from_environment, takes_turns  # noqa: E402
 
 HOLDFAST = MAKER = None
 MEDIA = ("shm", "ssd")
 DAYS_OF_A_MEDIUM = int(os.environ.get("HOLDFAST_DAYS_OF_A_MEDIUM", 0))
-if DAYS_OF_A_MEDIUM and "NVM_EXPLORE_SEED" in os.environ and "NVM_EXPLORE_ALL" not in os.environ:  # by turns
+if DAYS_OF_A_MEDIUM and takes_turns():
     MEDIA = (MEDIA[seed_from_environment() // DAYS_OF_A_MEDIUM % len(MEDIA)],)
 
 GOOD, NEGATIVE, USAGE, UNAVAILABLE, INTERNAL = range(5)
