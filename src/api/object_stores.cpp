@@ -173,6 +173,7 @@ void object_stores::unprotect() noexcept {
 // A store that is damaged stays accessible as far as it cannot be followed.
 void object_stores::protect(std::uint64_t page, page_access to) noexcept {
   if (to == page_access::none) side_->rights_are_lost();
+  if (to == page_access::none) lay_at_.erase(page);
   if (keeper_.guard == nullptr) return;
   pages_keeper::ranges where;
   bool all_noted = to == page_access::none;
@@ -185,23 +186,22 @@ void object_stores::protect(std::uint64_t page, page_access to) noexcept {
     }
   };
   if (open_store* const of = side_->attached(page); of != nullptr) {
-    side_->ranges(*of, close);
-  } else if (side_->ranges(page, close) && all_noted) {
+    side_->ranges(*of, std::ref(close));  // which needs no memory
+  } else if (side_->ranges(page, std::ref(close)) && all_noted) {
     note_where_it_lay(page, std::move(where));
   }
   if (to == page_access::none) side_->rights_are_lost();  // as above
 }
 
 void object_stores::note_where_it_lay(std::uint64_t page, pages_keeper::ranges where) noexcept try {
-  if (lay_at_.size() >= lay_at_max) lay_at_.erase(lay_at_.begin());
+  if (lay_at_.size() >= lay_at_max) lay_at_.clear();
   lay_at_.insert_or_assign(page, std::move(where));
 } catch (const std::bad_alloc&) {
   // The next attach opens each cluster as it meets it.
 }
-void object_stores::open_where_it_lay(std::uint64_t page, bool writes) noexcept {
-  const auto known = lay_at_.find(page);
-  if (known == lay_at_.end()) return;
-  for (const pages_keeper::range& r : known->second) keeper_.open(r.offset, r.bytes, writes);
+pages_keeper::ranges object_stores::take_where_it_lay(std::uint64_t page) noexcept {
+  auto known = lay_at_.extract(page);
+  return known.empty() || keeper_.guard == nullptr ? pages_keeper::ranges{} : std::move(known.mapped());
 }
 
 // The page of a store that has no other yet; its entry of the map and its header need not be read.
@@ -393,13 +393,10 @@ result<nvm_store*> object_stores::attach_page(std::string_view name, std::uint64
   s.name = name;
   std::unordered_map<std::uint32_t, nvm_store*> one{{0, &s}};
   numbers_.reserve(numbers_.size() + 1);
-  open_where_it_lay(page, !read_only);
+  const open_for_a_while at_once{keeper_.guard, take_where_it_lay(page), !read_only};
   const auto of = side_->attach(page, read_only);
   recorded.end();
-  if (!of) {
-    keeper_.close_all(recorded.opened);
-    return of.error();
-  }
+  if (!of) return of.error();
   (void)unless_attached.release();
   s.number = side_->number_at(page);
   auto numbered = one.extract(one.begin());

@@ -294,9 +294,26 @@ class object_stores {
   void ask_about(std::uint64_t page) noexcept;
   void protect(std::uint64_t page, platform::page_access to) noexcept;
   void close_page(std::uint64_t page) noexcept;
-  // Opens the pages that the store had when it was closed last, neighbours by one call, for an attach that is going to
-  // read its list.  If it has others by now, these are opened as they are met, and pages of others only for a moment.
-  void open_where_it_lay(std::uint64_t page, bool writes) noexcept;
+  // Pages that are open as long as it lives.
+  class open_for_a_while {
+   public:
+    open_for_a_while(stores::page_guard* guard, pages_keeper::ranges which, bool writes) noexcept
+        : guard_{guard}, which_{std::move(which)} {
+      for (const pages_keeper::range& r : which_) guard_->open(r.offset, r.bytes, writes);
+    }
+    ~open_for_a_while() {
+      for (const pages_keeper::range& r : which_) guard_->close(r.offset, r.bytes);
+    }
+    open_for_a_while(const open_for_a_while&) = delete;
+    open_for_a_while& operator=(const open_for_a_while&) = delete;
+
+   private:
+    stores::page_guard* const guard_;
+    const pages_keeper::ranges which_;
+  };
+  // The pages that the store had when it was closed last, and has, neighbours as one: an attach, which is going to read
+  // the list of clusters, opens these by one call.  Empty: they are not known.
+  [[nodiscard]] pages_keeper::ranges take_where_it_lay(std::uint64_t page) noexcept;
   void note_where_it_lay(std::uint64_t page, pages_keeper::ranges where) noexcept;
   void protect_all() noexcept;
   void unprotect() noexcept;

@@ -206,11 +206,10 @@ void object_stores::begin_detached(const named_page& which) {
   }
   closing_.reserve(closing_.size() + 1);
   pages_keeper::recording recorded{keeper_};
-  open_where_it_lay(*page, true);
+  const open_for_a_while at_once{keeper_.guard, take_where_it_lay(*page), true};
   const auto of = side_->attach(*page, false);
   recorded.end();
   if (!of) {
-    keeper_.close_all(recorded.opened);
     if (of.error() == errc::no_memory) {
       any_changed_ = true;  // the next round
     } else {

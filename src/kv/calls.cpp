@@ -299,8 +299,8 @@ int nvm_kv_batch(NVM_POOL* pool, const nvm_kv_operation* operations, size_t coun
     }
     if (!s) break;
   }
+  if (s) at = 0;
   if (s && count != 0 && keyed::over_regions(*operations[0].kv)) {
-    at = 0;
     s = keyed::on_index(*operations[0].kv, [&](auto& index) { return index.batch(operations, count, at); });
   } else if (s) {
     s = keyed::run(pool, [&](nvm_stm* tx) -> nvm::status {
