@@ -176,23 +176,40 @@ void object_stores::protect(std::uint64_t page, page_access to) noexcept {
   if (to == page_access::none) lay_at_.erase(page);
   if (keeper_.guard == nullptr) return;
   pages_keeper::ranges where;
-  bool all_noted = to == page_access::none;
-  const auto close = [&](std::uint64_t offset, std::uint64_t bytes) {
-    guard_->close_to(offset, bytes, to);
+  bool all_noted = true;
+  const auto note = [&](std::uint64_t offset, std::uint64_t bytes) {
     try {
-      if (all_noted) where.push_back({offset, bytes});
+      where.push_back({offset, bytes});
     } catch (const std::bad_alloc&) {
+      guard_->close_to(offset, bytes, to);
       all_noted = false;
     }
   };
-  if (open_store* const of = side_->attached(page); of != nullptr) {
-    side_->ranges(*of, std::ref(close));  // which needs no memory
-  } else if (side_->ranges(page, std::ref(close)) && all_noted) {
-    note_where_it_lay(page, std::move(where));
+  open_store* const of = side_->attached(page);
+  if (of != nullptr) {
+    side_->ranges(*of, std::ref(note));  // which needs no memory
+  } else {
+    all_noted = bool{side_->ranges(page, std::ref(note))} && all_noted;
   }
+  join_neighbours(where);
+  for (const pages_keeper::range& r : where) guard_->close_to(r.offset, r.bytes, to);
+  if (of == nullptr && all_noted && to == page_access::none) note_where_it_lay(page, std::move(where));
   if (to == page_access::none) side_->rights_are_lost();  // as above
 }
 
+// One call of the kernel is enough for neighbours.
+void object_stores::join_neighbours(pages_keeper::ranges& all) noexcept {
+  std::ranges::sort(all, {}, &pages_keeper::range::offset);
+  std::size_t kept = 0;
+  for (std::size_t i = 1; i < all.size(); ++i) {
+    if (all[kept].offset + all[kept].bytes == all[i].offset) {
+      all[kept].bytes += all[i].bytes;
+    } else {
+      all[++kept] = all[i];
+    }
+  }
+  if (!all.empty()) all.erase(all.begin() + static_cast<std::ptrdiff_t>(kept) + 1, all.end());
+}
 void object_stores::note_where_it_lay(std::uint64_t page, pages_keeper::ranges where) noexcept try {
   if (lay_at_.size() >= lay_at_max) lay_at_.clear();
   lay_at_.insert_or_assign(page, std::move(where));

@@ -314,6 +314,7 @@ class object_stores {
   // The pages that the store had when it was closed last, and has, neighbours as one: an attach, which is going to read
   // the list of clusters, opens these by one call.  Empty: they are not known.
   [[nodiscard]] pages_keeper::ranges take_where_it_lay(std::uint64_t page) noexcept;
+  static void join_neighbours(pages_keeper::ranges& all) noexcept;
   void note_where_it_lay(std::uint64_t page, pages_keeper::ranges where) noexcept;
   void protect_all() noexcept;
   void unprotect() noexcept;

@@ -159,7 +159,7 @@ class store_side {
 
   // O(pages of the store); errc::corrupt where it cannot be read.
   [[nodiscard]] virtual result<store_facts> facts(std::uint64_t page) noexcept = 0;
-  // Calls visit(offset, bytes) for its pages, neighbouring clusters as one; the store is attached or not.  The visitor
+  // Calls visit(offset, bytes) for each cluster, in the order of the list; the store is attached or not.  The visitor
   // calls nothing of the pool.  errc::corrupt, no_memory.
   using ranges_visitor = std::function<void(std::uint64_t offset, std::uint64_t bytes)>;
   [[nodiscard]] virtual status ranges(std::uint64_t page, const ranges_visitor& visit) noexcept = 0;

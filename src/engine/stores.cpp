@@ -259,14 +259,8 @@ class pool_stores final : public store_side {
       if (!clusters) return clusters.error();
       all = std::move(*clusters);
     }
-    // After they are closed, and neighbours as one: a visitor may ask the kernel for each.
-    std::ranges::sort(all, {}, &cluster::page);
-    for (auto c = all.begin(); c != all.end();) {
-      const std::uint64_t first = c->page;
-      std::uint64_t end = first;
-      for (; c != all.end() && c->page == end; ++c) end += c->pages;
-      visit(g.page_offset(first), (end - first) << g.page_shift);
-    }
+    // After they are closed again: a visitor may ask the kernel for each.
+    for (const cluster& c : all) visit(g.page_offset(c.page), c.pages << g.page_shift);
     return {};
   } catch (const std::bad_alloc&) {
     return fail(errc::no_memory, "no volatile memory to read the clusters of a store");
