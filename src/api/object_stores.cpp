@@ -172,8 +172,10 @@ void object_stores::unprotect() noexcept {
 }
 // A store that is damaged stays accessible as far as it cannot be followed.
 void object_stores::protect(std::uint64_t page, page_access to) noexcept {
-  if (to == page_access::none) side_->rights_are_lost();
-  if (to == page_access::none) lay_at_.erase(page);
+  if (to == page_access::none) {
+    side_->rights_are_lost();
+    lay_at_.erase(page);
+  }
   if (keeper_.guard == nullptr) return;
   pages_keeper::ranges where;
   bool all_noted = true;

@@ -59,7 +59,7 @@ class explorer {
   void remember() noexcept { remembers_ = true; }
   // From here on it prints and reports nothing, skips the rules, and ends with the first violation.
   void be_quiet() noexcept;
-  // What explorations from here on try at each crash point, and how seldom they crash recoveries.
+  // Explorations from here on try these tiers at each crash point, and crash every n-th recovery.
   void try_only(unsigned tiers, unsigned nested_every) noexcept {
     options_.tiers = tiers;
     options_.nested_every = nested_every;

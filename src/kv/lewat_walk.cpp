@@ -91,7 +91,7 @@ status walk::take_segment(unsigned number) {
   own_now_.assign(own_.begin() + static_cast<std::ptrdiff_t>(own_ends_[number]),
                   own_.begin() + static_cast<std::ptrdiff_t>(own_ends_[number + 1]));
   if (s.made_is_short) {
-    // What was made during the walk is not known.
+    // Nobody has noted the regions that were made during the walk.
     if (status all = take_numbers(own_now_, number); !all) return all;
   } else {
     own_now_.insert(own_now_.end(), s.made.begin(), s.made.end());

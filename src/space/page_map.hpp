@@ -50,8 +50,8 @@ namespace nvm {
   return nullptr;
 }
 
-// What the places of a chunk's 64 entries add to their checks, over what its first place adds.  Place and content are
-// added to a check one by one (the CRC and the seed are linear), and the places differ in their lowest six bits alone.
+// Differences of checks in a chunk of 64 entries alike, each from the first's.  A check is the sum of a part by content
+// and a part by place (CRC and seed are linear); places in a chunk differ in their lowest six bits.
 inline constexpr std::array<std::uint64_t, 64> checks_of_places = [] {
   std::array<std::uint64_t, 64> checks{};
   for (std::uint64_t i = 0; i < checks.size(); ++i)

@@ -9,7 +9,7 @@ namespace nvm::stores {
 page_guard::page_guard(std::byte* base, std::uint64_t bytes, page_access whole, const limits& l) noexcept
     : base_{base}, bytes_{bytes}, whole_{whole}, ranges_max_{l.ranges_max} {}
 
-// What the kernel allows is asked when it matters: most processes never have so many ranges.
+// The kernel's limit is read late: most processes have few ranges.
 bool page_guard::has_room() noexcept {
   constexpr std::uint64_t always_allowed = 64;
   if (ranges_max_ == 0 && ranges_ < always_allowed) return true;

@@ -69,13 +69,19 @@ TEST(in_a_child, tells_how_the_child_died) {
   EXPECT_NE(in_a_child([]() -> std::string { std::abort(); }).find("signal 6"), std::string::npos);
 }
 
-TEST(kill_run, finds_nothing_in_pools_that_are_used_as_they_should_be) {
-  const scratch_folder folder{"cli", false};
+// For a new pool in the folder.
+kill_settings settings_in(const scratch_folder& folder) {
   kill_settings s;
   s.path = folder.path("pool");
   s.medium = NVM_MEDIUM_SHM;
+  EXPECT_EQ(new_pool(s.path, s.medium), "");
+  return s;
+}
+
+TEST(kill_run, finds_nothing_in_pools_that_are_used_as_they_should_be) {
+  const scratch_folder folder{"cli", false};
+  kill_settings s = settings_in(folder);
   s.seconds = 0.5;
-  ASSERT_EQ(new_pool(s.path, s.medium), "");
   const kill_outcome o = run_kills(s);
   EXPECT_EQ(o.fault, "");
   EXPECT_GT(o.kills, 0U);
@@ -84,15 +90,12 @@ TEST(kill_run, finds_nothing_in_pools_that_are_used_as_they_should_be) {
 
 TEST(kill_run, goes_on_until_a_slow_disk_has_acknowledged_a_transaction) {
   const scratch_folder folder{"cli", false};
-  kill_settings s;
-  s.path = folder.path("pool");
-  s.medium = NVM_MEDIUM_SHM;
+  kill_settings s = settings_in(folder);
   s.seconds = 0.01;
   s.step = [](NVM_POOL* pool, std::uint64_t n) {
     std::this_thread::sleep_for(std::chrono::milliseconds{50});
     return proof_pool::step(pool, n);
   };
-  ASSERT_EQ(new_pool(s.path, s.medium), "");
   const kill_outcome o = run_kills(s);
   EXPECT_EQ(o.fault, "");
   EXPECT_GT(o.transactions, 0U);
@@ -100,23 +103,17 @@ TEST(kill_run, goes_on_until_a_slow_disk_has_acknowledged_a_transaction) {
 
 TEST(kill_run, finds_a_store_that_was_forgotten) {
   const scratch_folder folder{"cli", false};
-  kill_settings s;
-  s.path = folder.path("pool");
-  s.medium = NVM_MEDIUM_SHM;
+  kill_settings s = settings_in(folder);
   s.seconds = 8;  // it ends with the first
   s.step = proof_pool::step_with_a_store_forgotten;
-  ASSERT_EQ(new_pool(s.path, s.medium), "");
   const kill_outcome o = run_kills(s);
   EXPECT_NE(o.fault.find("half there"), std::string::npos) << o.fault << " after " << o.kills << " kills";
 }
 
 TEST(kill_run, tells_when_the_process_dies_by_itself) {
   const scratch_folder folder{"cli", false};
-  kill_settings s;
-  s.path = folder.path("pool");
-  s.medium = NVM_MEDIUM_SHM;
+  kill_settings s = settings_in(folder);
   s.step = [](NVM_POOL*, std::uint64_t) -> bool { std::abort(); };
-  ASSERT_EQ(new_pool(s.path, s.medium), "");
   EXPECT_NE(run_kills(s).fault.find("signal 6"), std::string::npos);
 }
 

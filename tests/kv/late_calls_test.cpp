@@ -85,7 +85,7 @@ const void* midst_of_value(NVM_POOL* pool, const nvm_kv& store) {
   return at;
 }
 
-// What the stopped call has answered.
+// Answer of the stopped call.
 struct reply {
   int found = 0;
   int code = 0;
