@@ -12,11 +12,11 @@
 #
 # The targets tests_unit, tests_memory, tests_explore and tests_threads build the programs with that label only.
 #
-# Turns. All of `./dev test` runs every test in release, and half of the tests under each sanitizer: memory_0 and
-# threads_0 on days with an even number, memory_1 and threads_1 on odd ones. A program that has both labels is under one
-# of both sanitizers on each day. The targets tests_memory_0 and so on build no more than these tests need.
+# Turns. All of `./dev test` runs every test in release and, by the day, one of three parts under a sanitizer: memory_0,
+# memory_1 (the halves of memory) or threads. Most of a sanitizer's time is one more copy of the library, so a day has
+# one. The targets tests_memory_0 and tests_memory_1 build no more than these tests need.
 
-foreach(label unit memory memory_0 memory_1 explore threads threads_0 threads_1)
+foreach(label unit memory memory_0 memory_1 explore threads)
   add_custom_target(tests_${label})
 endforeach()
 
@@ -57,10 +57,6 @@ function(holdfast_test_properties name labels timeout)
   holdfast_turn_of(${what} turn)
   if("memory" IN_LIST labels)
     list(APPEND labels memory_${turn})
-  endif()
-  if("threads" IN_LIST labels)
-    math(EXPR other "1 - ${turn}")
-    list(APPEND labels threads_${other})
   endif()
   if(NOT timeout)
     set(timeout ${HOLDFAST_TEST_TIMEOUT})

@@ -5,7 +5,7 @@ usage: tools/tidy.py [--jobs N] [file...]; default: all sources of src/ that bui
 NOT_READ names and those that put the headers of another source, NAME_any.cpp, over another medium (NAME_direct.cpp,
 NAME_image.cpp).
 
-Most of the time goes into headers, which sources of a layer share: up to ten are read as one. Two with a name in common
+Most of the time goes into headers, which sources of a layer share: up to twenty are read as one. Two with a name in common
 cannot be: those that the CMakeLists.txt keep apart (SKIP_UNITY_BUILD_INCLUSION) are read apart here too, and a group that
 does not compile is read again in halves. What has passed is not read again until it, a header, the checks or the flags
 change (tools/passed.py).
@@ -29,7 +29,7 @@ import passed
 NOT_READ = ("src/compiler/", "src/advisor/rewriter/", "src/advisor/runtime/access.cpp")
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 BUILD = ROOT / "build" / "release"
-MOST = 10
+MOST = 20
 OVER_A_MEDIUM = re.compile(r"_(direct|image)\.cpp$")
 
 

@@ -78,7 +78,7 @@ class PlantedBugs(CrashTest):
 
     def finds(self, bug, kind, line):
         """Of a program of a thousand operations, among the first STATES_MAX states."""
-        answer = self.crash_test(program=[table(bug), "{pool}", "1000"], code=FOUND, budget=3)
+        answer = self.crash_test(program=[table(bug), "{pool}", "1000"], code=FOUND, budget=1)
         finding = self.only_finding(answer)
         self.assertEqual((finding["kind"], finding["file"], finding["line"]), (kind, "table.c", line))
         self.assertLess(finding["states_before"], STATES_MAX)
@@ -101,7 +101,7 @@ class PlantedBugs(CrashTest):
         self.finds("LOG_TOO_LATE", "store-late", line_of("e->value = value;"))
 
     def test_the_program_without_bugs_is_not_accused(self):
-        answer = self.crash_test(program=[table(), "{pool}", "1000"], code=NOTHING, budget=3,
+        answer = self.crash_test(program=[table(), "{pool}", "1000"], code=NOTHING, budget=1,
                                  more_than={"states": 10000, "states_checked": 10})
         self.assertEqual(answer["notes"], [])
         self.assertEqual(answer["program"], "exit code 0")
@@ -113,7 +113,7 @@ class Barriers(CrashTest):
 
     def test_a_program_without_bugs_is_not_accused(self):
         for policy in [[], ["back"]]:
-            answer = self.crash_test(program=[compiled("accounts.c"), "{pool}", "300", *policy], code=NOTHING, budget=3,
+            answer = self.crash_test(program=[compiled("accounts.c"), "{pool}", "300", *policy], code=NOTHING, budget=1,
                                      more_than={"states": 3000, "states_checked": 10})
             self.assertEqual(answer["program"], "exit code 0")
             self.assertGreater(answer["transactions"], 150)
@@ -122,12 +122,12 @@ class Barriers(CrashTest):
         for policy in [[], ["back"]]:
             # A transfer that is refused shows it, too: that store is not taken back.
             self.crash_test(program=[compiled("accounts.c", "-DPLAIN_STORE"), "{pool}", "100", *policy], code=FOUND,
-                            budget=3, lines=[line_of("balance[o->to] = have", "accounts.c")])
+                            budget=1, lines=[line_of("balance[o->to] = have", "accounts.c")])
 
     def test_a_transfer_in_two_transactions_is_found(self):
         for policy in [[], ["back"]]:
             answer = self.crash_test(program=[compiled("accounts.c", "-DHALF"), "{pool}", "100", *policy],
-                                     code=FOUND, budget=3)
+                                     code=FOUND, budget=1)
             finding = self.only_finding(answer)
             self.assertEqual(finding["kind"], "check")
             self.assertIn("total is", finding["details"])
@@ -140,7 +140,7 @@ class Stores(CrashTest):
         return compiled("stores.c", *([f"-D{bug}"] if bug else []))
 
     def finds(self, bug, lines=()):
-        answer = self.crash_test(program=[self.stores(bug), "{pool}", "40"], code=FOUND, budget=4, lines=lines)
+        answer = self.crash_test(program=[self.stores(bug), "{pool}", "40"], code=FOUND, budget=1, lines=lines)
         return answer["findings"]
 
     def finds_by_check(self, bug, text):
@@ -151,7 +151,7 @@ class Stores(CrashTest):
 
     def test_a_program_without_bugs_is_not_accused(self):
         for kind in (1, 2, 3, 4):
-            answer = self.crash_test(program=[self.stores(), "{pool}", "40", str(kind)], code=NOTHING, budget=3,
+            answer = self.crash_test(program=[self.stores(), "{pool}", "40", str(kind)], code=NOTHING, budget=1,
                                      more_than={"states": 3000, "states_checked": 10})
             self.assertEqual((answer["notes"], answer["program"]), ([], "exit code 0"))
             self.assertGreater(answer["transactions"], 40)
@@ -184,7 +184,7 @@ class Checks(CrashTest):
     def test_a_command_judges_states(self):
         check = compiled("check_table.c", recorded=False)
         answer = self.crash_test("--check", f"{check} {{pool}}", "--only-check",
-                                 program=[table("MISSING_LOG"), "{pool}", "100"], code=FOUND, budget=4)
+                                 program=[table("MISSING_LOG"), "{pool}", "100"], code=FOUND, budget=1)
         finding = answer["findings"][0]
         self.assertEqual(finding["kind"], "check")
         self.assertIn("exit code 1", finding["what"])
@@ -326,7 +326,7 @@ class StoreLogs(CrashTest):
     def log(self, name, *arguments, code, more_than=None):
         check = compiled(str(HERE / "pmemcheck" / "check_ring.c"), recorded=False)
         return self.crash_test("--pmemcheck", str(HERE / "pmemcheck" / name), "--check", f"{check} {{pool}}",
-                               *arguments, code=code, budget=2, more_than=more_than)
+                               *arguments, code=code, budget=1, more_than=more_than)
 
     def test_a_flush_that_is_missing_is_found(self):
         finding = self.only_finding(self.log("ring_missing_flush.log", code=FOUND))
