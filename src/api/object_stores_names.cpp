@@ -33,6 +33,7 @@ errc refused(int cause, const char* what, std::string_view name, const rights& r
 // ---- names ----------------------------------------------------------------------------------------------------------
 
 status object_stores::find_catalogue(wanted_catalogue how, unsigned burst, lsn_t* made_at) {
+  if (status whole = medium_is_whole(pool_); !whole) return whole;
   if (catalogue_) return {};
   const geometry g = shape();
   const auto place = read_anchor_word(pool_->base(), g, anchor_word::catalogue);

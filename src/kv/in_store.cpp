@@ -27,7 +27,7 @@ status on_stores_in(nvm_store* store, const char* name, Call&& call) noexcept tr
   });
   if (!contents) return contents.error();
   // Held until then: after a detach and some hundred others the registry may be freed.
-  return call(static_cast<stores&>(**contents));
+  return answer_about_names(store->pool, call(static_cast<stores&>(**contents)));
 } catch (const std::bad_alloc&) {
   return fail(errc::no_memory, "no volatile memory for a key-value store");
 }

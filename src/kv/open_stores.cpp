@@ -554,7 +554,7 @@ template <class Call>
 status guarded(NVM_POOL* pool, const char* name, Call&& call) noexcept try {
   auto all = stores_of(pool, name);
   if (!all) return all.error();
-  return call(**all);
+  return answer_about_names(pool, call(**all));
 } catch (const std::bad_alloc&) {
   return fail(errc::no_memory, "no volatile memory for a key-value store");
 }

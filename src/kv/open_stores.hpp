@@ -92,6 +92,13 @@ struct stores final : api::store_contents {
 
 inline constexpr int left_by_us = 1;
 
+// What a call says of names that are there or not: they may be so by a change that is lost.
+[[nodiscard]] inline status answer_about_names(const NVM_POOL* pool, const status& s) noexcept {
+  if (s.error() != errc::not_found && s.error() != errc::exists) return s;
+  const status whole = api::medium_is_whole(pool);
+  return whole ? s : whole;
+}
+
 // Runs call(tx) -> status as a transaction, or as a level of the one that is open.
 template <class Call>
 [[nodiscard]] status run(NVM_POOL* pool, Call&& call, bool* alone = nullptr) {
@@ -113,7 +120,11 @@ template <class Call>
       },
       &c);
   if (ended == 0) return {};
-  if (ended == left_by_us) return c.code;
+  if (ended == left_by_us) {
+    // What was found may be lost by then.
+    if (status whole = api::medium_is_whole(pool); !whole) return whole;
+    return c.code;
+  }
   return static_cast<errc>(nvm_errno());
 }
 

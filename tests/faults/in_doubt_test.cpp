@@ -7,6 +7,7 @@
 #include <functional>
 #include <string>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include "../fault_injection.hpp"
@@ -14,9 +15,11 @@
 #include "nvm/gc.h"
 #include "nvm/kv.h"
 #include "nvm/lockfree.h"
+#include "nvm/malloc.h"
 #include "nvm/nvm.h"
 #include "nvm/region.h"
 #include "nvm/stm.h"
+#include "nvm/store.h"
 
 namespace nvm::tests {
 namespace {
@@ -38,6 +41,8 @@ bool fill(given& g) {
   nvm_kv_options o{};
   o.index = NVM_KV_BTREE;
   g.tree = nvm_kv_open(g.pool, "tree", &o);
+  nvm_kv* const other = nvm_kv_open(g.pool, "other tree", &o);
+  if (other == nullptr || nvm_kv_close(other) != 0) return false;
   o.index = NVM_KV_REGIONS;
   g.items = nvm_kv_open(g.pool, "items", &o);
   nvm_lf_options bytes{};
@@ -58,6 +63,7 @@ bool fill(given& g) {
   for (const std::uint64_t rid : rids) {
     if (nvm_region_create(g.set, rid, 100) != 0) return false;
   }
+  if (nvm_store_create(g.pool, "store", nullptr) != 0) return false;
   // Garbage, beside a root that the collector knows.
   if (nvm_tx_begin(g.pool) != 0) return false;
   void* const root = nvm_calloc(g.pool, 0, 1, 64);
@@ -149,6 +155,25 @@ const one_change changes[] = {
        o.untyped = 1;
        return nvm_gc(g.pool, &o, nullptr);
      }},
+    {"nvm_tx_run",
+     [](given& g) {
+       return nvm_tx_run(
+           g.pool, [](void* pool) { return nvm_calloc(static_cast<NVM_POOL*>(pool), 0, 1, 64) != nullptr ? 0 : 1; },
+           g.pool);
+     }},
+    {"nvm_tx_next",
+     [](given& g) {
+       if (nvm_tx_begin(g.pool) != 0) return -1;
+       (void)nvm_calloc(g.pool, 0, 1, 64);
+       return nvm_tx_next(g.pool);
+     }},
+    {"nvm_kv_rename", [](given& g) { return nvm_kv_rename(g.pool, "other tree", "renamed"); }},
+    {"nvm_kv_drop", [](given& g) { return nvm_kv_drop(g.pool, "other tree"); }},
+    {"nvm_store_create", [](given& g) { return nvm_store_create(g.pool, "new", nullptr); }},
+    {"nvm_store_rename", [](given& g) { return nvm_store_rename(g.pool, "store", "renamed"); }},
+    {"nvm_store_chmod", [](given& g) { return nvm_store_chmod(g.pool, "store", 0600); }},
+    {"nvm_store_quota", [](given& g) { return nvm_store_quota(g.pool, "store", std::uint64_t{8} << 20); }},
+    {"nvm_store_delete", [](given& g) { return nvm_store_delete(g.pool, "store"); }},
 };
 
 NVM_POOL* new_pool(const std::string& path) {
@@ -181,6 +206,61 @@ TEST_P(in_doubt, is_what_a_call_says_whose_sync_fails) {
   EXPECT_EQ(nvm_errno(), NVM_E_IO) << nvm_errormsg();
   injected.relieve();
   EXPECT_EQ(nvm_kv_close(g.tree) | nvm_kv_close(g.items), 0);
+  EXPECT_EQ(nvm_pool_close(g.pool), -1);
+}
+
+// A name or key that is there or missing may be so by a change that is lost: no call of a pool that has failed answers
+// NVM_E_NOT_FOUND or NVM_E_EXISTS.
+TEST(in_doubt_answers, are_refused) {
+  scratch_folder folder{"in-doubt", true};
+  given g;
+  g.pool = new_pool(folder.path("pool"));
+  ASSERT_NE(g.pool, nullptr) << nvm_errormsg();
+  ASSERT_TRUE(fill(g)) << nvm_errormsg();
+  nvm_kv_options one{};
+  one.index = NVM_KV_BTREE;
+  const auto kv_open = [&](const char* name, enum nvm_kv_open_mode mode) {
+    one.mode = mode;
+    return nvm_kv_open(g.pool, name, &one) == nullptr ? -1 : 0;
+  };
+  const std::pair<const char*, std::function<int()>> questions[] = {
+      {"nvm_kv_get", [&] { return nvm_kv_get(g.tree, "none", 4, nullptr, 0, nullptr); }},
+      {"nvm_kv_remove", [&] { return nvm_kv_remove(g.tree, "none", 4); }},
+      {"nvm_kv_put_with absent", [&] { return nvm_kv_put_with(g.tree, key, 3, "v", 1, NVM_KV_PUT_ABSENT); }},
+      {"nvm_kv_put_with present", [&] { return nvm_kv_put_with(g.tree, "none", 4, "v", 1, NVM_KV_PUT_PRESENT); }},
+      {"nvm_kv_put_with present, regions",
+       [&] { return nvm_kv_put_with(g.items, "none", 4, "v", 1, NVM_KV_PUT_PRESENT); }},
+      {"nvm_kv_open of none", [&] { return kv_open("none", NVM_KV_OPEN_ONLY); }},
+      {"nvm_kv_open as new", [&] { return kv_open("tree", NVM_KV_CREATE_ONLY); }},
+      {"nvm_kv_open as new, closed", [&] { return kv_open("other tree", NVM_KV_CREATE_ONLY); }},
+      {"nvm_kv_drop", [&] { return nvm_kv_drop(g.pool, "none"); }},
+      {"nvm_kv_rename", [&] { return nvm_kv_rename(g.pool, "none", "some"); }},
+      {"nvm_lf_get", [&] { return nvm_lf_get(g.table, "none", 4, nullptr, 0, nullptr); }},
+      {"nvm_lf_remove", [&] { return nvm_lf_remove(g.table, "none", 4); }},
+      {"nvm_lf_drop", [&] { return nvm_lf_drop(g.pool, "none"); }},
+      {"nvm_region_create", [&] { return nvm_region_create(g.set, 1, 100); }},
+      {"nvm_region_drop", [&] { return nvm_region_drop(g.set, 7); }},
+      {"nvm_regions_drop", [&] { return nvm_regions_drop(g.pool, "none"); }},
+      {"nvm_store_create", [&] { return nvm_store_create(g.pool, "store", nullptr); }},
+      {"nvm_store_delete", [&] { return nvm_store_delete(g.pool, "none"); }},
+      {"nvm_store_rename", [&] { return nvm_store_rename(g.pool, "none", "some"); }},
+      {"nvm_store_chmod", [&] { return nvm_store_chmod(g.pool, "none", 0600); }},
+      {"nvm_store_attach", [&] { return nvm_store_attach(g.pool, "none", NVM_STORE_READ_ONLY) == nullptr ? -1 : 0; }},
+      {"nvm_store_stat",
+       [&] {
+         nvm_store_info info;
+         return nvm_store_stat(g.pool, "none", &info);
+       }},
+      {"nvm_store_gc", [&] { return nvm_store_gc(g.pool, "none", nullptr, nullptr); }},
+  };
+  injected.arm(fault::sync, EIO, 1, true);
+  EXPECT_EQ(nvm_kv_put(g.tree, key, 3, "other", 5), -1);
+  EXPECT_EQ(nvm_errno(), NVM_E_IN_DOUBT) << nvm_errormsg();
+  for (const auto& [name, ask] : questions) {
+    EXPECT_EQ(ask(), -1) << name;
+    EXPECT_EQ(nvm_errno(), NVM_E_IO) << name << ": " << nvm_errormsg();
+  }
+  injected.relieve();
   EXPECT_EQ(nvm_pool_close(g.pool), -1);
 }
 
