@@ -267,36 +267,48 @@ class one_worker {
   server::reply_buffer out_;
 };
 
-void ask_server(const settings& how) {
+// What the server is asked without and with a check.
+struct server_question {
+  const char* what;
+  void (*choose)(server::settings& s, bool with);
+  bool changes;
+};
+constexpr server_question server_questions[] = {
+    {"nv-memcached verifies, get", [](server::settings& s, bool with) { s.verify_reads = with; }, false},
+    {"nv-memcached's item checksums, set", [](server::settings& s, bool with) { s.checksums = with; }, true},
+};
+
+void ask_server(const settings& how, const server_question& q, std::size_t bytes) {
   const std::uint64_t keys = how.size(20'000, 300);
-  for (const std::size_t bytes : {100U, 1000U}) {
-    std::unique_ptr<one_worker> workers[2];
-    std::string paths[2];
-    std::vector<std::string> gets;
-    for (unsigned verifies = 0; verifies < 2; ++verifies) {
-      server::settings given;
-      given.pool_path = paths[verifies] = fmt::format("{}/holdfast-checks-server-{}", how.directory, verifies);
-      given.verify_reads = verifies != 0;
-      ::unlink(given.pool_path.c_str());
-      workers[verifies] = std::make_unique<one_worker>(given);
-      for (std::uint64_t i = 0; i < keys; ++i) {
-        workers[verifies]->say(fmt::format("set {} 0 0 {}\r\n{}\r\n", key_of(i), bytes, std::string(bytes, 'v')));
-        if (verifies == 0) gets.push_back(fmt::format("get {}\r\n", key_of(i)));
+  std::unique_ptr<one_worker> workers[2];
+  std::string paths[2];
+  std::vector<std::string> sets;
+  std::vector<std::string> gets;
+  for (std::uint64_t i = 0; i < keys; ++i) {
+    sets.push_back(fmt::format("set {} 0 0 {}\r\n{}\r\n", key_of(i), bytes, std::string(bytes, 'v')));
+    gets.push_back(fmt::format("get {}\r\n", key_of(i)));
+  }
+  for (const bool with : {false, true}) {
+    server::settings given;
+    given.pool_path = paths[with] = fmt::format("{}/holdfast-checks-server-{}", how.directory, with);
+    q.choose(given, with);
+    ::unlink(given.pool_path.c_str());
+    workers[with] = std::make_unique<one_worker>(given);
+    for (const std::string& set : sets) workers[with]->say(set);
+  }
+  const auto ask = [&](one_worker& of) {
+    return [&, keys](std::uint64_t first, std::uint64_t n) {
+      for (std::uint64_t i = first; i < first + n; ++i) {
+        const std::size_t answered = of.say((q.changes ? sets : gets)[i * 7919 % keys]);
+        if (!q.changes && answered < bytes) throw std::logic_error("a miss");
       }
-    }
-    const auto get = [&](one_worker& from) {
-      return [&gets, &from, keys, bytes = bytes](std::uint64_t first, std::uint64_t n) {
-        for (std::uint64_t i = first; i < first + n; ++i) {
-          if (from.say(gets[i * 7919 % keys]) < bytes) throw std::logic_error("a miss");
-        }
-      };
     };
-    compare(how, fmt::format("nv-memcached verifies, get of {} bytes without sockets", bytes), how.size(100'000, 300),
-            get(*workers[1]), get(*workers[0]));
-    for (unsigned i = 0; i < 2; ++i) {
-      workers[i].reset();
-      ::unlink(paths[i].c_str());
-    }
+  };
+  compare(how, fmt::format("{} of {} bytes without sockets", q.what, bytes), how.size(100'000, 300), ask(*workers[1]),
+          ask(*workers[0]));
+  for (const bool with : {false, true}) {
+    workers[with].reset();
+    ::unlink(paths[with].c_str());
   }
 }
 
@@ -325,7 +337,9 @@ int run(int count, char** given) {
   ask_entering(how);
   ask_verified_gets(how);
   ask_record_checksums(how);
-  ask_server(how);
+  for (const server_question& q : server_questions) {
+    for (const std::size_t bytes : {100U, 1000U}) ask_server(how, q, bytes);
+  }
   return 0;
 }
 

@@ -1,8 +1,9 @@
 /* Holdfast: lock-free structures in a pool (log-free, sections 3 to 5).  Public C interface (C11).
  *
- * A pool holds any number of structures, by name, beside the objects of transactions.  Any number of threads may work
- * on one.  No thread waits for a stopped one, except in a full pool for one that is freeing what the waiting one has
- * removed.  An operation is atomic by itself, takes part in no transaction, and is durable when it returns (but see
+ * A pool holds any number of structures, by name, beside the objects of transactions.  Up to 256 threads that have not
+ * ended may have worked on those of a pool; a call of one more fails (NVM_E_NO_LANE).  No thread waits for a stopped
+ * one, except in a full pool for one that is freeing what the waiting one has removed, and for one that makes the pool
+ * larger.  An operation is atomic by itself, takes part in no transaction, and is durable when it returns (but see
  * NVM_LF_NO_WAIT).  A successful change costs one fence; a look-up costs none.
  *
  * Words or bytes.  A structure holds either 8-byte keys and values (the functions that end in 64), or keys and values

@@ -26,9 +26,9 @@
  * nvm_stm_run(): the operation ends in order, a transaction that the call has begun is rolled back, and the exception
  * goes on to the caller.  An exception that leaves a hook, a function that reports findings or progress, or fill() of
  * nvm_lf_update() ends the process.  longjmp() may leave the restart functions of nvm_stm_begin() and no other function
- * that the library calls: the operation would stay open, and nvm_pool_close() would refuse for ever.  Both may leave
- * the program's own code between nvm_tx_begin() and nvm_tx_commit(): the transaction stays open until the program ends
- * it, or the thread ends.
+ * that the library calls: the operation would stay open, and nvm_pool_close() would refuse for ever (docs/stm.md: a
+ * body of nvm_stm_run()).  Both may leave the program's own code between nvm_tx_begin() and nvm_tx_commit(): the
+ * transaction stays open until the program ends it, or the thread ends.
  *
  * Lost pages.  Where the system cannot give a page of a pool's file any more (the file was cut off, its device or
  * memory has lost it), a call of the library that touches it ends in no SIGBUS: the pool fails for good, and the call

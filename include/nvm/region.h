@@ -28,7 +28,8 @@
  * or a checkpoint in the background has failed, all calls, reads too, fail with NVM_E_IO, also with handles that do not
  * wait; only calls that give something up do not.
  *
- * Threads.  Any number of threads may call for one set.  One writer at a time changes a region; others wait for it,
+ * Threads.  Up to 256 threads that have not ended may have called for the sets of a pool; a call of one more fails
+ * (NVM_E_NO_LANE).  One writer at a time changes a region; others wait for it,
  * readers do not.  A transaction belongs to the thread that began it.  While a thread has one open, its calls about
  * other regions fail where waiting could last for ever: NVM_E_BUSY, and nothing has changed.
  *

@@ -63,8 +63,8 @@ def document(functions, descriptions):
         "Made by `tests/holdfast_cc/libc/check.py --write` from the declarations of the C library's headers and from",
         "`libc.unsafe`; a test compares. It lists every function that gets a pointer to what is not const, or any number of",
         f"arguments, by the name that the linker sees: {len(rows)} of them. {count['logged'] + count['in part warned of']} are"
-        f" logged, {count['nothing']} write nothing that",
-        f"can be durable, {count['warned of'] + count['in part warned of']} are a warning where a provably durable pointer goes to"
+        f" logged, {count['in part warned of']} of these in part, {count['nothing']} write nothing that",
+        f"can be durable, {count['warned of']} are a warning where a provably durable pointer goes to"
         " them, and a report of a",
         "checked build where any does. What is logged is an address and a number of bytes, in the words of a *.unsafe file",
         "([compiler.md](compiler.md#functions-that-come-compiled)).",
