@@ -97,9 +97,11 @@ class any_image : public any_medium {
         publish_{[](void* m, batch& b, stores_call stores, void* context, edge e) noexcept {
           return of<M>(m).publish(b, [&]() noexcept { stores(context); }, e);
         }},
-        write_straight_{[](void* m, const void* p, std::size_t bytes, lsn_t free_since) noexcept {
-          return nvm::write_straight(of<M>(m), p, bytes, free_since);
-        }},
+        write_straight_{
+            [](void* m, const void* p, std::size_t bytes, lsn_t free_since, straight_patience patience) noexcept {
+              return nvm::write_straight(of<M>(m), p, bytes, free_since, patience);
+            }},
+        straight_from_{[](void* m) noexcept { return nvm::straight_from(of<M>(m)); }},
         quiesce_{[](void* m) noexcept { return bring_home(of<M>(m)); }} {}
 
   template <class F>
@@ -108,15 +110,18 @@ class any_image : public any_medium {
         of_, b, [](void* f) noexcept { (*static_cast<std::remove_reference_t<F>*>(f))(); },
         const_cast<void*>(static_cast<const void*>(std::addressof(stores))), e);
   }
-  result<straight_outcome> write_straight(const void* p, std::size_t bytes, lsn_t free_since) noexcept {
-    return write_straight_(of_, p, bytes, free_since);
+  result<straight_outcome> write_straight(const void* p, std::size_t bytes, lsn_t free_since,
+                                          straight_patience patience) noexcept {
+    return write_straight_(of_, p, bytes, free_since, patience);
   }
+  [[nodiscard]] std::uint64_t straight_from() const noexcept { return straight_from_(of_); }
   status quiesce() noexcept { return quiesce_(of_); }
 
  private:
   using stores_call = void (*)(void*) noexcept;
   result<lsn_t> (*publish_)(void*, batch&, stores_call, void*, edge) noexcept;
-  result<straight_outcome> (*write_straight_)(void*, const void*, std::size_t, lsn_t) noexcept;
+  result<straight_outcome> (*write_straight_)(void*, const void*, std::size_t, lsn_t, straight_patience) noexcept;
+  std::uint64_t (*straight_from_)(void*) noexcept;
   status (*quiesce_)(void*) noexcept;
 };
 static_assert(media<any_image>);

@@ -116,16 +116,31 @@ struct straight_outcome {
   bool written = false;   // false: not here or not now; they go by flush()
   std::uint64_t sum = 0;  // for the batch: add_straight()
 };
+// What a straight write waits for: syncs, and until the log is empty.
+enum class straight_patience : std::uint8_t {
+  if_large,  // as long as it costs less than to write the bytes twice
+  always
+};
 // Writes [p, p + bytes) at once to its place on the device instead of the log: whole sectors to which, as the caller
 // knows, nothing leads. They are durable with the batch that has them. State ordered at `free_since` or later does not
 // lead there; older state may. No other thread stores there until that batch is published. errc::io.
 template <media M>
-[[nodiscard]] inline result<straight_outcome> write_straight(M& m, const void* p, std::size_t bytes,
-                                                             lsn_t free_since) noexcept {
-  if constexpr (requires { m.write_straight(p, bytes, free_since); }) {
-    return m.write_straight(p, bytes, free_since);
+[[nodiscard]] inline result<straight_outcome> write_straight(
+    M& m, const void* p, std::size_t bytes, lsn_t free_since,
+    straight_patience patience = straight_patience::if_large) noexcept {
+  if constexpr (requires { m.write_straight(p, bytes, free_since, patience); }) {
+    return m.write_straight(p, bytes, free_since, patience);
   } else {
     return straight_outcome{};
+  }
+}
+// Ranges of at least so many bytes may go straight to their place; shorter ones never do.
+template <media M>
+[[nodiscard]] inline std::uint64_t straight_from(const M& m) noexcept {
+  if constexpr (requires { m.straight_from(); }) {
+    return m.straight_from();
+  } else {
+    return UINT64_MAX;
   }
 }
 

@@ -135,8 +135,13 @@ class image_media {
   }
 
   // See concept.hpp.  A write to the device; also a sync if `free_since` is not durable, and a checkpoint if the range
-  // is large and the log has something for it.
-  result<straight_outcome> write_straight(const void* p, std::size_t bytes, lsn_t free_since) noexcept;
+  // is large, or patience asked for, and the log has something for it.
+  result<straight_outcome> write_straight(const void* p, std::size_t bytes, lsn_t free_since,
+                                          straight_patience patience = straight_patience::if_large) noexcept;
+  [[nodiscard]] std::uint64_t straight_from() const noexcept {
+    const bool may = settings_.may_go_straight == nullptr || settings_.may_go_straight(settings_.context);
+    return settings_.straight_from == 0 || !may ? UINT64_MAX : settings_.straight_from;
+  }
 
   // Brings all durable records home, those of the last process first, and frees their log; returns at once if there are
   // none.  Joins a step that is under way.
@@ -185,7 +190,8 @@ class image_media {
   [[nodiscard]] bool know_touched() noexcept;
   void note_touched(lsn_t lsn, std::uint64_t bytes) noexcept;
   status have_begun(lock& held) noexcept;
-  result<bool> may_go_straight(lock& held, std::uint64_t offset, std::uint64_t bytes, lsn_t free_since) noexcept;
+  result<bool> may_go_straight(lock& held, std::uint64_t offset, std::uint64_t bytes, lsn_t free_since,
+                               straight_patience patience) noexcept;
   status sync_to(lock& held, lsn_t lsn) noexcept;
   void lead(lock& held) noexcept;
   status write_log(lsn_t from, lsn_t to, bool begin_lap) noexcept;

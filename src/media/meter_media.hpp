@@ -137,13 +137,15 @@ class meter_media {
     return inner_.publish(b, std::forward<F>(stores), e);
   }
 
-  result<straight_outcome> write_straight(const void* p, std::size_t bytes, lsn_t free_since) noexcept
+  result<straight_outcome> write_straight(const void* p, std::size_t bytes, lsn_t free_since,
+                                          straight_patience patience) noexcept
     requires atomic_batches
   {
-    result<straight_outcome> done = nvm::write_straight(inner_, p, bytes, free_since);
+    result<straight_outcome> done = nvm::write_straight(inner_, p, bytes, free_since, patience);
     if (done && done->written) counts_.flushed(p, bytes);
     return done;
   }
+  [[nodiscard]] std::uint64_t straight_from() const noexcept { return nvm::straight_from(inner_); }
 
   status quiesce() noexcept
     requires atomic_batches

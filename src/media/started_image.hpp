@@ -38,11 +38,13 @@ class started_image {
     if (!started_.load(std::memory_order_acquire)) start_thread();
     return inner_->publish(b, std::forward<F>(stores), e);
   }
-  result<straight_outcome> write_straight(const void* p, std::size_t bytes, lsn_t free_since) noexcept {
+  result<straight_outcome> write_straight(const void* p, std::size_t bytes, lsn_t free_since,
+                                          straight_patience patience) noexcept {
     // acquire: pairs with the release in start_thread().
     if (!started_.load(std::memory_order_acquire)) start_thread();
-    return inner_->write_straight(p, bytes, free_since);
+    return inner_->write_straight(p, bytes, free_since, patience);
   }
+  [[nodiscard]] std::uint64_t straight_from() const noexcept { return inner_->straight_from(); }
   status quiesce() noexcept { return inner_->quiesce(); }
   void start_thread() noexcept {
     const std::lock_guard guard{starting_};

@@ -70,12 +70,12 @@ status image_media::have_begun(lock& held) noexcept {
 
 // Whether [offset, offset + bytes) may be written before the record that will have it: steps A to C. It waits for these
 // conditions as long as that pays.
-result<bool> image_media::may_go_straight(lock& held, std::uint64_t offset, std::uint64_t bytes,
-                                          lsn_t free_since) noexcept {
+result<bool> image_media::may_go_straight(lock& held, std::uint64_t offset, std::uint64_t bytes, lsn_t free_since,
+                                          straight_patience patience) noexcept {
   if (poisoned()) return refuse().error();
   if (!know_touched()) return false;
   if (const status s = have_begun(held); !s) return s.error();
-  const bool waits = bytes >= std::min(worth_waiting_bytes, ring_bytes_ / 4);
+  const bool waits = patience == straight_patience::always || bytes >= std::min(worth_waiting_bytes, ring_bytes_ / 4);
   if (free_since > durable_lsn() && !planted(plant::straight_before_free)) {
     if (!waits) return false;
     if (const status s = sync_to(held, std::min(free_since, tail_)); !s) return s.error();
@@ -98,15 +98,15 @@ result<bool> image_media::may_go_straight(lock& held, std::uint64_t offset, std:
   }
 }
 
-result<straight_outcome> image_media::write_straight(const void* p, std::size_t bytes, lsn_t free_since) noexcept {
+result<straight_outcome> image_media::write_straight(const void* p, std::size_t bytes, lsn_t free_since,
+                                                     straight_patience patience) noexcept {
   const std::uint64_t offset = static_cast<std::uint64_t>(static_cast<const std::byte*>(p) - settings_.base);
   NVM_ASSERT((offset | bytes) % sector_bytes == 0 && range_inside(offset, bytes, settings_.bytes));
   NVM_ASSERT(!settings_.ring.place.overlaps(offset, bytes));
-  if (settings_.straight_from == 0 || bytes < settings_.straight_from) return straight_outcome{};
-  if (settings_.may_go_straight != nullptr && !settings_.may_go_straight(settings_.context)) return straight_outcome{};
+  if (bytes < straight_from()) return straight_outcome{};
   {
     lock held{order_};
-    const result<bool> may = may_go_straight(held, offset, bytes, free_since);
+    const result<bool> may = may_go_straight(held, offset, bytes, free_since, patience);
     if (!may) return may.error();
     if (!*may) return straight_outcome{};
   }

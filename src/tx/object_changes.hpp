@@ -50,11 +50,14 @@ class object_changes {
   [[nodiscard]] const std::vector<allocation>& allocations() const noexcept { return allocations_; }
   // As in structure_pages.
   [[nodiscard]] std::uint64_t freed_by() const noexcept { return space_.freed_by(); }
-  // Figures of a commit now: fresh objects, the bytes of those in slots (others are whole pages), and frees of objects
-  // that existed before.
+  // Figures of a commit now: fresh objects, the bytes of those that go through a log (others are whole pages, and go
+  // straight to their place), and frees of objects that existed before.
   struct remains {
-    std::uint64_t fresh = 0, slot_bytes = 0, frees = 0;
+    std::uint64_t fresh = 0, logged_bytes = 0, frees = 0;
   };
+  // From how many bytes on whole pages go straight.  While there are no changes.
+  void set_straight_from(std::uint64_t bytes) noexcept { straight_from_ = bytes; }
+  [[nodiscard]] std::uint64_t straight_from() const noexcept { return straight_from_; }
   [[nodiscard]] const remains& remaining() const noexcept { return remaining_; }
   // Nothing was allocated or freed.
   [[nodiscard]] bool none() const noexcept { return allocations_.empty() && frees_.empty(); }
@@ -293,7 +296,7 @@ class object_changes {
   void count_fresh(const allocation& a, bool more) noexcept {
     const std::uint64_t one = more ? 1 : ~std::uint64_t{0};
     remaining_.fresh += one;
-    if (a.place.length_byte != nullptr) remaining_.slot_bytes += one * a.bytes;
+    if (a.place.length_byte != nullptr || a.bytes < straight_from_) remaining_.logged_bytes += one * a.bytes;
   }
   void count_free(const pending_free& f, bool more) noexcept {
     if (f.allocation != no_allocation) return count_fresh(allocations_[f.allocation], !more);
@@ -327,6 +330,7 @@ class object_changes {
   std::vector<std::uint64_t> words_;
   std::size_t live_ = 0;
   std::size_t last_hit_ = 0;
+  std::uint64_t straight_from_ = UINT64_MAX;
   remains remaining_;
 };
 

@@ -66,6 +66,9 @@ class transaction : public transaction_core<M, log::lanes<M>> {
 
   [[nodiscard]] status begin() noexcept try {
     const std::size_t level = levels_.size();
+    if constexpr (M::atomic_batches) {
+      if (level == 0) objects_.set_straight_from(straight_from(media_));
+    }
     if (sets_.size() <= level) sets_.push_back(std::make_unique<line_set>());
     undo_marks_.reserve(level + 1);
     begin_level();
@@ -110,7 +113,7 @@ class transaction : public transaction_core<M, log::lanes<M>> {
       const auto& o = objects_.remaining();
       // An object and its length; the words of its allocation.
       return {sizeof(layout::ring_record) + M::batch::allowance_bytes + announced_.bytes + announced_.runs * entry +
-                  o.slot_bytes + o.fresh * (2 * entry + 2 * (entry + 8)) + o.frees * (entry + 8),
+                  o.logged_bytes + o.fresh * (2 * entry + 2 * (entry + 8)) + o.frees * (entry + 8),
               lanes_.record_bytes_max()};
     } else {
       return {lanes_.logged_bytes(lane_), 0};
@@ -132,12 +135,8 @@ class transaction : public transaction_core<M, log::lanes<M>> {
 
   // Allocates `bytes` with their layout's header; the offset of the object.  Failure leaves only abort.
   [[nodiscard]] result<std::uint64_t> allocate(std::uint64_t bytes, layout::object_layout l) noexcept {
-    if constexpr (M::atomic_batches) {
-      // Larger objects are whole pages, which go straight to their place if allowed.
-      const bool in_slot = bytes < layout::straight_piece_bytes / 2;
-      if (status s = in_slot && !failed_ ? fits(bytes) : status{}; !s) [[unlikely]]
-        return core::doom(s.error());
-    }
+    if (status s = fits_fresh(bytes); !s) [[unlikely]]
+      return core::doom(s.error());
     auto r = allocate_object(bytes, l);
     if (!r) return r.error();
     if (planted(plant::word_put_back)) {
@@ -146,6 +145,12 @@ class transaction : public transaction_core<M, log::lanes<M>> {
       log::apply(base_, r->set);
     }
     return r->offset;
+  }
+  [[nodiscard]] result<std::uint64_t> allocate_in(open_store& store, std::uint64_t bytes,
+                                                  layout::object_layout l) noexcept {
+    if (status s = fits_fresh(bytes); !s) [[unlikely]]
+      return core::doom(s.error());
+    return core::allocate_in(store, bytes, l);
   }
   // Stores words of the pool, all announced together.
   [[nodiscard]] status assign(const assigned_word* words, std::size_t count) noexcept {
@@ -393,6 +398,13 @@ class transaction : public transaction_core<M, log::lanes<M>> {
     return fail(errc::log_full, "transaction needs %lu bytes of log, a record has at most %lu (half the log)",
                 now.used + more, now.most);
   }
+  // Whether one record has room for an object of so many bytes, too; larger ones go straight to their place.
+  [[nodiscard]] status fits_fresh(std::uint64_t bytes) const noexcept {
+    if constexpr (M::atomic_batches) {
+      if (!failed_ && bytes < objects_.straight_from()) return fits(bytes);
+    }
+    return {};
+  }
   // Counts bytes that are new to this level, of an object that existed before, and that no outer level has announced.
   void count_announced(std::uint64_t line, std::uint64_t mask) noexcept {
     for (std::size_t k = 0; k + 1 < levels_.size(); ++k) mask &= ~sets_[k]->mask_of(line);
@@ -531,6 +543,8 @@ class transaction : public transaction_core<M, log::lanes<M>> {
 
   [[nodiscard]] result<lsn_t> commit_batch() noexcept {
     batch_.clear();
+    const log_room taken = room();
+    std::uint64_t left = taken.most - std::min(taken.used, taken.most);
     // Exactly the announced bytes: others in the same line may belong to another transaction, half written.
     byte_range run{0, 0};
     for (const auto& e : sets_[0]->entries()) {
@@ -548,7 +562,7 @@ class transaction : public transaction_core<M, log::lanes<M>> {
     for (const auto& a : objects_.allocations()) {
       if (a.freed || planted(plant::fresh_after_record)) continue;
       if (a.place.length_byte == nullptr) {
-        if (status s = add_fresh_run(a.place.offset, a.bytes); !s) return s.error();
+        if (status s = add_fresh_run(a.place.offset, a.bytes, left); !s) return s.error();
         continue;
       }
       batch_.add(base_ + a.place.offset, a.bytes);
@@ -588,14 +602,19 @@ class transaction : public transaction_core<M, log::lanes<M>> {
     return *lsn;
   }
 
-  // Adds pages that no other thread knows. If the medium takes them straight, their bytes are not in the record.
-  [[nodiscard]] status add_fresh_run(std::uint64_t offset, std::uint64_t bytes) noexcept {
+  // Adds pages that no other thread knows. If the medium takes them straight, their bytes are not in the record; where
+  // they would not fit into what is `left` of it, they wait until the medium does.
+  [[nodiscard]] status add_fresh_run(std::uint64_t offset, std::uint64_t bytes, std::uint64_t& left) noexcept {
     // The bytes after the object are inaccessible while memory is watched.
     const std::uint64_t sectors =
         platform::memory_watch::active() ? round_down(bytes, sector_bytes) : round_up(bytes, sector_bytes);
-    const auto done = write_straight(media_, base_ + offset, sectors, objects_.freed_by());
+    const bool counted = bytes < objects_.straight_from();  // by room()
+    const auto done =
+        write_straight(media_, base_ + offset, sectors, objects_.freed_by(),
+                       counted || sectors < left ? straight_patience::if_large : straight_patience::always);
     if (!done) return done.error();
     if (done->written) batch_.add_straight(base_ + offset, sectors, done->sum);
+    if (!done->written && !counted) left -= std::min(left, sectors);
     const std::uint64_t logged_from = done->written ? std::min(sectors, bytes) : 0;
     batch_.add(base_ + offset + logged_from, bytes - logged_from);
     return {};

@@ -7,6 +7,7 @@
 
 #include "nvm/compiled.h"
 #include "nvm/malloc.h"
+#include "nvm/store.h"
 #include "scratch.hpp"
 
 namespace nvm::tests {
@@ -133,6 +134,64 @@ TEST_F(room, refuses_the_call_that_is_too_much_and_the_program_goes_on) {
     EXPECT_EQ(nvm_errno(), NVM_E_LOG_FULL) << nvm_errormsg();
   }
   EXPECT_EQ(nvm_tx_commit(pool), 0) << nvm_errormsg();
+}
+
+TEST_F(room, counts_objects_with_pages_of_their_own_that_go_through_the_log) {
+  create(NVM_MEDIUM_SSD, NVM_ENGINE_UNDO, 2 * mib);
+  ASSERT_EQ(nvm_tx_begin(pool), 0);
+  std::size_t made = 0;
+  while (made < 8 * mib && nvm_alloc(pool, 0, 40'000) != nullptr) made += 40'000;
+  EXPECT_EQ(nvm_errno(), NVM_E_LOG_FULL) << nvm_errormsg();
+  EXPECT_TRUE(told_figures()) << nvm_errormsg();
+  EXPECT_TRUE(made > mib / 2 && made <= mib) << made;
+  ASSERT_EQ(nvm_tx_abort(pool), 0);
+
+  ASSERT_EQ(nvm_tx_begin(pool), 0);
+  while (made > mib / 2) {
+    ASSERT_NE(nvm_alloc(pool, 0, 40'000), nullptr) << nvm_errormsg();
+    made -= 40'000;
+  }
+  EXPECT_GE(now().used, 400'000U);
+  EXPECT_EQ(nvm_tx_commit(pool), 0) << nvm_errormsg();
+}
+
+TEST_F(room, counts_objects_of_a_store) {
+  create(NVM_MEDIUM_SSD, NVM_ENGINE_UNDO, 2 * mib);
+  ASSERT_EQ(nvm_store_create(pool, "store", nullptr), 0) << nvm_errormsg();
+  nvm_store* const store = nvm_store_attach(pool, "store", 0);
+  ASSERT_NE(store, nullptr) << nvm_errormsg();
+  ASSERT_EQ(nvm_tx_begin(pool), 0);
+  std::size_t made = 0;
+  while (made < 8 * mib && nvm_store_alloc(store, 0, 4000) != nullptr) made += 4000;
+  EXPECT_EQ(nvm_errno(), NVM_E_LOG_FULL) << nvm_errormsg();
+  EXPECT_TRUE(made > mib / 2 && made <= mib) << made;
+  ASSERT_EQ(nvm_tx_abort(pool), 0);
+  EXPECT_EQ(nvm_store_detach(store), 0) << nvm_errormsg();
+}
+
+// Pages of objects whose free is not durable yet go through the log, unless the log has no room for them.
+TEST_F(room, is_no_question_for_objects_in_pages_that_were_just_freed) {
+  create(NVM_MEDIUM_SSD, NVM_ENGINE_UNDO, 2 * mib);
+  constexpr std::size_t each = 200'000;
+  std::vector<char*> all(12);
+  const auto make = [&] {
+    ASSERT_EQ(nvm_tx_begin(pool), 0);
+    for (char*& p : all) {
+      p = static_cast<char*>(nvm_alloc(pool, 0, each));
+      ASSERT_NE(p, nullptr) << nvm_errormsg();
+      std::memset(p, 6, each);
+    }
+    const nvm_tx_room r = now();
+    EXPECT_LT(r.used, r.most / 2);
+    ASSERT_EQ(nvm_tx_commit(pool), 0) << nvm_errormsg();
+  };
+  make();
+  for (unsigned round = 0; round < 5 && !HasFailure(); ++round) {
+    ASSERT_EQ(nvm_tx_begin(pool), 0);
+    for (char* p : all) ASSERT_EQ(nvm_free(pool, p), 0) << nvm_errormsg();
+    ASSERT_EQ(nvm_tx_commit_async(pool, nullptr), 0) << nvm_errormsg();
+    make();
+  }
 }
 
 TEST_F(room, of_an_inner_level_that_is_too_much_leaves_the_outer_one) {
