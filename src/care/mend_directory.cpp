@@ -51,6 +51,7 @@ class directory_mender {
       named_.clear();
       own_records_.clear();
       faults_.clear();
+      unproved_.clear();
       const auto named = keyed::directory_place(tx, all_);
       old_ = named ? *named : 0;
       keyed::store any{all_.bytes, old_ == 0 ? *headers_.begin() : old_, directory_facts, {}};
@@ -78,6 +79,7 @@ class directory_mender {
     names.wants_values = true;
     names.tell = [&](const keyed::fault& f) {
       faults_.emplace_back(f.what, f.place);
+      if (f.has_key) unproved_.emplace_back(names.key(), names.value());
       return true;
     };
     names.meet = [&](const keyed::entry_found& e) {
@@ -130,6 +132,13 @@ class directory_mender {
 
   void name_the_others() {
     for (const auto& [what, place] : faults_) note(mending::mended, place, what);
+    // Records that links lead to, of which the name, the place or the sum is damaged.
+    for (const auto& [name, value] : unproved_) {
+      std::uint64_t place = 0;
+      if (name.find('\0') != std::string::npos || names_.contains(name) || !add(name, value)) continue;
+      std::memcpy(&place, value.data(), sizeof place);
+      note(mending::kept, place, "the name of a store, as it stands: \"" + name + "\"");
+    }
     unsigned n = 0;
     for (const std::uint64_t place : headers_) {
       if (named_.contains(place) || directories_.contains(place)) continue;
@@ -164,8 +173,9 @@ class directory_mender {
   std::set<std::uint64_t> directories_;
   std::set<std::uint64_t> own_records_;
   std::vector<std::pair<const char*, std::uint64_t>> faults_;
-  std::uint64_t old_ = 0;    // place of the header that the anchor names; 0: none
-  std::uint64_t place_ = 0;  // of the new one
+  std::vector<std::pair<std::string, std::string>> unproved_;  // names and values of records that links lead to
+  std::uint64_t old_ = 0;                                      // place of the header that the anchor names; 0: none
+  std::uint64_t place_ = 0;                                    // of the new one
 };
 
 }  // namespace

@@ -468,6 +468,21 @@ class Names(StoresTest):
             self.assertEqual(self.repaired(damaged)["lost"], [])
             self.expect_all(self.out(damaged), stored)
 
+    def test_stand_as_they_are_where_their_checksum_fails(self):
+        path, data, stored = self.pool()
+        place = self.record_of(data, "store")
+        damaged = self.copy_with(path, {place + 8: struct.pack("<Q", 0x778CC81EBBB02045)})
+        answer = self.repaired(damaged, NEGATIVE)
+        self.assertEqual(answer["lost"], [])
+        self.assertEqual([n["what"] for n in answer["kept"]],
+                         ['directory of key-value stores: the name of a store, as it stands: "store"'])
+        self.expect_all(self.out(damaged), stored)
+        # Of a short name the leaf of the tree has all.
+        damaged = self.copy_with(path, {place - 8: b"stare"})
+        answer = self.repaired(damaged)
+        self.assertEqual((answer["lost"], answer["kept"]), ([], []))
+        self.expect_all(self.out(damaged), stored)
+
     def test_are_made_up_where_they_are_lost_and_the_stores_are_mended_all_the_same(self):
         path, data, stored = self.pool()
         at = self.record_of(data, "store")
