@@ -35,6 +35,8 @@ struct store_decision final : decision {
 
   wish decide(const item* old) noexcept override;
   void fill(char* to, const item* old) noexcept override;
+  // Of what it replaces a set asks for the state alone.
+  [[nodiscard]] bool sees_damaged() const noexcept override { return mode == verb::set; }
 };
 
 // delete, md
