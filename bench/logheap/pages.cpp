@@ -19,15 +19,18 @@ using logheap::home_read;
 // Leaves with home pages over them.
 class page_set {
  public:
-  explicit page_set(const setting& s)
+  explicit page_set(const setting& s, unsigned fault_around = 1)
       : values_(s, logheap::leaf_settings{true}, true),
         bytes_(round_up(s.values * value_bytes, home_pages::page_bytes)) {
-    auto taken = platform::slot::take(platform::window_base, bytes_);
+    // Two sets may be there at once.
+    const std::uint64_t apart = fault_around == 1 ? 0 : round_up(bytes_, platform::granule_bytes);
+    auto taken = platform::slot::take(platform::window_base + apart, bytes_);
     if (!taken) throw std::runtime_error(last_message());
     slot_.emplace(std::move(*taken));
     logheap::home_pages_settings settings;
     settings.base = slot_->base();
     settings.bytes = bytes_;
+    settings.fault_around = fault_around;
     auto opened = home_pages::open(settings, {reader()});
     if (!opened) throw std::runtime_error(last_message());
     pages_ = std::move(*opened);
@@ -133,7 +136,8 @@ benchmark hit_or_miss_benchmark(const options& o) {
 // Nanoseconds of one thing done to each page, one after the other.
 class costs {
  public:
-  costs(const options& o, std::uint64_t values) : runs_{std::max(1U, o.runs)}, pages_{setting{values, 1}} {
+  costs(const options& o, std::uint64_t values)
+      : runs_{std::max(1U, o.runs)}, pages_{setting{values, 1}}, ahead_{setting{values, 1}, 16} {
     count_ = pages_.bytes() / home_pages::page_bytes;
     result_ = {{"name", "costs"},
                {"threads", 1},
@@ -147,6 +151,9 @@ class costs {
     const auto present = [&] { pages_->touch(0, pages_.bytes()); };
     first_touch_of_anonymous_memory();
     add("first touch, by a fault", absent, [&](home_t home) { load(home); });
+    add(
+        "first touch upward, 16 pages ahead", [&] { (void)ahead_->shrink(0); },
+        [&](home_t home) { sum_ += *reinterpret_cast<const volatile std::uint64_t*>(ahead_->at(home)); });
     add("touch() by the thread itself", absent, [&](home_t home) { pages_->touch(home, 1, &own); });
     add("pin() and unpin(), absent, by the thread itself", absent, [&](home_t home) {
       pages_->pin(home, value_bytes, &own);
@@ -203,7 +210,7 @@ class costs {
   }
 
   const unsigned runs_;
-  page_set pages_;
+  page_set pages_, ahead_;
   std::uint64_t count_ = 0;
   std::uint64_t sum_ = 0;
   nlohmann::ordered_json result_;

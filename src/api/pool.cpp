@@ -45,6 +45,8 @@ engines::log_choice log_choice_of(const nvm_pool_options& o) noexcept {
   log.cache_entries = o.log->cache_entries;
   log.clean_below = o.log->clean_below;
   log.clean_from = o.log->clean_from;
+  log.fault_threads = o.log->fault_threads;
+  log.fault_around = o.log->fault_around;
   return log;
 }
 

@@ -98,6 +98,8 @@ exit_code run(const arguments& given, console& out) {
                             .cache_entries = 0,
                             .clean_below = 0,
                             .clean_from = 0,
+                            .fault_threads = 0,
+                            .fault_around = 0,
                             .reserved = {}};
   if (given.number("log-chunk")) {
     if (!engine_of(o.engine).is_its_log())

@@ -48,6 +48,8 @@ status check_bounds(const log_choice& how) noexcept {
       {"cache_entries", how.cache_entries, logheap::node_cache::entries_min, std::uint64_t{1} << 22, true},
       {"clean_below", how.clean_below, 1, 90, false},
       {"clean_from", how.clean_from, 1, 100, false},
+      {"fault_threads", how.fault_threads, 1, 16, false},
+      {"fault_around", how.fault_around, 1, 256, false},
   };
   for (const bounds& b : all) {
     if (b.value == 0) continue;

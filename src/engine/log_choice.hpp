@@ -24,6 +24,9 @@ struct log_choice {
   std::uint64_t cache_entries = 0;
   std::uint32_t clean_below = 0;
   std::uint32_t clean_from = 0;
+  // Of materialised pages; 0: the engine's own.
+  std::uint32_t fault_threads = 0;
+  std::uint32_t fault_around = 0;
 };
 // errc::invalid: a size or threshold is outside its bounds.
 [[nodiscard]] status check_bounds(const log_choice& how) noexcept;

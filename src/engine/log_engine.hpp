@@ -226,7 +226,8 @@ class log_engine final : public engine, private logheap::transaction_host {
 
  private:
   static constexpr std::uint64_t pages_per_thread = std::uint64_t{1} << 18;  // 1 GiB of 4 KiB pages
-  static constexpr unsigned fault_threads = 1;
+  static constexpr unsigned fault_threads_most = 4;                          // where a program does not say
+  static constexpr unsigned fault_around = 16;
   static constexpr std::uint64_t header_bytes = sizeof(layout::object_header);
 
   // ---- transactions ----
@@ -317,7 +318,9 @@ class log_engine final : public engine, private logheap::transaction_host {
       return {};
     }
     std::vector<logheap::home_read> readers;
-    for (unsigned i = 0; i < fault_threads; ++i) {
+    const unsigned threads =
+        how.fault_threads != 0 ? how.fault_threads : std::min(std::max(1U, platform::processors()), fault_threads_most);
+    for (unsigned i = 0; i < threads; ++i) {
       auto joined = heap_.join();
       if (!joined) return joined.error();
       thread_type* const t = *joined;
@@ -326,6 +329,7 @@ class log_engine final : public engine, private logheap::transaction_host {
     }
     auto pages =
         logheap::home_pages::open({at, shape_.home_offset(), shape_.home_bytes, how.home_bytes_max,
+                                   how.fault_around != 0 ? how.fault_around : fault_around,
                                    [](void* file) noexcept { return static_cast<pool_file*>(file)->lost(); }, &file_},
                                   std::move(readers));
     if (!pages) return pages.error();

@@ -84,7 +84,11 @@ void home_pages::serve(const home_read& read) noexcept {
       const platform::in_call here;
       const auto page = static_cast<std::uint64_t>(faults[i].page - settings_.base) / page_bytes;
       // The page was there already if two threads touched it, or a caller has built it; waiting threads look again.
-      if (!make_present(page, read, faults[i].to_store)) faults_->wake(faults[i].page);
+      if (make_present(page, read, faults[i].to_store)) {
+        build_ahead(page, read);
+      } else {
+        faults_->wake(faults[i].page);
+      }
     }
   }
 }
@@ -109,6 +113,21 @@ bool home_pages::make_present(std::uint64_t page, const home_read& read, bool to
     (void)shrink(present_.load(std::memory_order_relaxed) / 8 * 7 * page_bytes);
     const platform::uncancelled until_awake;
     std::this_thread::sleep_for(pause);
+  }
+}
+
+void home_pages::build_ahead(std::uint64_t touched, const home_read& read) noexcept {
+  const std::uint64_t most = std::max(settings_.fault_around, 1U) - 1;
+  std::uint64_t before = 0;
+  while (before < std::min(most, touched) && is_present(touched - 1 - before)) ++before;
+  const std::uint64_t end = std::min(touched + 1 + before, settings_.bytes / page_bytes);
+  for (std::uint64_t page = touched + 1; page < end; ++page) {
+    if (pages_max_ != 0 && present_.load(std::memory_order_relaxed) >= pages_max_) return;
+    if (is_present(page)) continue;
+    const outcome done = build(page, read, false);
+    if (done == outcome::present) continue;
+    if (done != outcome::installed) return;
+    ahead_.fetch_add(1, std::memory_order_relaxed);
   }
 }
 
@@ -343,6 +362,7 @@ home_pages_statistics home_pages::statistics() const noexcept {
   s.built = built_.load(std::memory_order_relaxed);
   s.zeros = zeros_.load(std::memory_order_relaxed);
   s.faults = served_.load(std::memory_order_relaxed);
+  s.ahead = ahead_.load(std::memory_order_relaxed);
   s.dropped = dropped_.load(std::memory_order_relaxed);
   s.waited = waited_.load(std::memory_order_relaxed);
   return s;

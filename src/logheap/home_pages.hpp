@@ -27,6 +27,11 @@
 // heap's commit sees that their records were locked, too: the builder saw it, and the kernel's installing orders as a
 // lock does.
 //
+// Ahead.  A fault is a switch of threads, and takes several times as long as a build.  After a page that was touched a
+// fault thread builds as many more, up to fault_around in all, as pages were present before it in a row: a thread that
+// reads upward waits less and less often, and a touch somewhere brings nothing else.  Nothing is dropped to make room
+// for them.
+//
 // Memory.  Nothing is lost for want of it: a page that cannot be built is waited for; meanwhile others are dropped, and
 // the thread that touched it waits.  bytes_max bounds the pages present; only pinned pages, and one page for each
 // thread that builds, may exceed it (and a 64th of it while pinned pages do).  The books take 4 bytes a page, by pages
@@ -65,6 +70,8 @@ struct home_pages_settings {
   std::uint64_t bytes = 0;    // of home space
   std::uint64_t bytes_max =
       0;  // of pages present; 0: no limit.  Less than home_pages::bytes_max_least is taken as that
+  // Pages that a fault thread brings at most for one that is touched, that one included (build_ahead()).
+  unsigned fault_around = 1;
   // Whether readers may have read zeros in place of lost pages (platform/lost_pages.hpp): then a page is not built, and
   // an access to it is SIGBUS.  nullptr: never.
   bool (*lost)(void* context) noexcept = nullptr;
@@ -76,7 +83,8 @@ struct home_pages_statistics {
   std::uint64_t bytes = 0;    // in them
   std::uint64_t built = 0;    // times that a page was built, or tried to be; of these:
   std::uint64_t zeros = 0;    //   without contents, which cost no memory
-  std::uint64_t faults = 0;   //   by fault threads
+  std::uint64_t faults = 0;   //   by fault threads, because a thread waited
+  std::uint64_t ahead = 0;    //   by fault threads, before a thread touched them
   std::uint64_t dropped = 0;  // pages
   std::uint64_t waited = 0;   // times that a page could not be built for want of memory
 };
@@ -159,6 +167,7 @@ class home_pages {
   [[nodiscard]] status start(std::vector<home_read> readers) noexcept;
   void serve(const home_read& read) noexcept;
   bool make_present(std::uint64_t page, const home_read& read, bool to_store) noexcept;
+  void build_ahead(std::uint64_t touched, const home_read& read) noexcept;
   [[nodiscard]] platform::user_faults::outcome build(std::uint64_t page, const home_read& read, bool to_store) noexcept;
   [[nodiscard]] platform::user_faults::outcome install(std::uint64_t page, const home_read& read, std::byte* contents,
                                                        bool to_store) noexcept;
@@ -188,6 +197,7 @@ class home_pages {
   std::atomic<std::uint64_t> built_{0};
   std::atomic<std::uint64_t> zeros_{0};
   std::atomic<std::uint64_t> served_{0};
+  std::atomic<std::uint64_t> ahead_{0};
   std::atomic<std::uint64_t> dropped_{0};
   std::atomic<std::uint64_t> waited_{0};
   std::mutex shrinking_;

@@ -59,6 +59,48 @@ TEST(home_pages, shows_what_the_heap_has_when_it_is_touched) {
   EXPECT_EQ(g->statistics().faults, 2U);
 }
 
+// As many as were there before it in a row, so twice as many each time.
+TEST(home_pages, who_reads_upward_waits_less_and_less_often) {
+  PAGE_GROUND(g, 64, 0, 1, 16);
+  for (std::uint64_t p = 0; p < 64; ++p) g.fill(first + p * page, page, static_cast<int>(p + 1));
+  const auto load = [&](std::uint64_t p, std::uint64_t pages) {
+    EXPECT_EQ(g.load(first + p * page), static_cast<int>(p + 1));
+    while (g->statistics().pages < pages) std::this_thread::yield();
+  };
+  load(0, 1);
+  load(1, 3);
+  load(3, 7);
+  load(7, 15);
+  load(15, 31);  // 16 at most
+  load(31, 47);
+  load(47, 63);
+  load(63, 64);
+  const home_pages_statistics s = g->statistics();
+  EXPECT_EQ(s.faults, 8U);
+  EXPECT_EQ(s.ahead, 56U);
+  EXPECT_EQ(s.built, 64U);
+  EXPECT_TRUE(g.agrees(first, 64 * page));
+  EXPECT_EQ(g->check(), "");
+}
+
+TEST(home_pages, a_touch_somewhere_brings_nothing_else) {
+  PAGE_GROUND(g, 512, 0, 1, 16);
+  for (std::uint64_t p = 510; p > 2; p -= 2) EXPECT_EQ(g.load(first + p * page), 0);
+  EXPECT_EQ(g->statistics().ahead, 0U);
+  EXPECT_EQ(g->statistics().pages, 254U);
+}
+
+TEST(home_pages, nothing_is_dropped_for_a_page_that_nobody_has_touched) {
+  constexpr std::uint64_t most = 64;
+  PAGE_GROUND(g, 512, most * page, 1, 16);
+  for (std::uint64_t p = 0; p < 512; ++p) {
+    g.fill(first + p * page, page, 7);
+    EXPECT_EQ(g.load(first + p * page), 7);
+    EXPECT_LE(g->statistics().pages, most + 1);
+  }
+  EXPECT_EQ(g->check(), "");
+}
+
 TEST(home_pages, a_commit_keeps_present_pages_current) {
   PAGE_GROUND(g);
   EXPECT_EQ(g.load(first), 0);

@@ -33,13 +33,15 @@ class page_ground {
  public:
   static constexpr home_t first = home_t{1} << 40;
 
-  explicit page_ground(std::uint64_t pages = 2048, std::uint64_t bytes_max = 0, unsigned fault_threads = 1)
+  explicit page_ground(std::uint64_t pages = 2048, std::uint64_t bytes_max = 0, unsigned fault_threads = 1,
+                       unsigned fault_around = 1)
       : heap_(pages * page), range_{pages * page} {
     home_pages_settings s;
     s.base = range_.base();
     s.first = first;
     s.bytes = heap_.size();
     s.bytes_max = bytes_max;
+    s.fault_around = fault_around;
     auto opened = home_pages::open(s, std::vector<home_read>(fault_threads, reader()));
     if (opened) pages_ = std::move(*opened);
   }
