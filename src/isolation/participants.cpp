@@ -20,6 +20,32 @@ namespace {
 // Tickets, served in order: the thread that asks first runs alone first.
 alignas(line_bytes) constinit std::atomic<std::uint64_t> next_ticket{0};
 constinit std::atomic<std::uint64_t> now_served{0};
+// Threads that wait for long sleep until one of these changes: the gate of their ticket, or that of all that wait
+// outside.  A gate is read before what it stands for, and changed after it.
+struct alignas(line_bytes) gate {
+  std::atomic<std::uint32_t> changes{0};
+  void open() noexcept {
+    changes.fetch_add(1, std::memory_order_release);
+    changes.notify_all();
+  }
+  template <class Ready>
+  void wait_until(Ready&& ready) noexcept {
+    constexpr unsigned rounds_awake = 128;
+    for (unsigned round = 0;; ++round) {
+      // acquire: pairs with open(): a change that is seen here is seen by ready().
+      const std::uint32_t seen = changes.load(std::memory_order_acquire);
+      if (ready()) return;
+      if (round < rounds_awake) {
+        pause_in_round(round);
+      } else {
+        changes.wait(seen, std::memory_order_acquire);
+      }
+    }
+  }
+};
+constexpr std::uint64_t gates_of_tickets = 64;
+constinit gate of_ticket[gates_of_tickets];
+constinit gate of_those_outside;
 constinit spin_lock list_lock;
 constinit std::uint64_t made = 0;  // under list_lock
 // Stands in for the favourite while its favour is being ended: a thread that enters waits for the lock until the
@@ -121,7 +147,7 @@ void participant::wait_outside() noexcept {
   do {
     leave();
     // acquire: pairs with end_serial(): what the thread that was alone did.
-    wait_until([] { return serial_owner.load(std::memory_order_acquire) == nullptr; });
+    of_those_outside.wait_until([] { return serial_owner.load(std::memory_order_acquire) == nullptr; });
     publish();
   } while (serial_owner.load(std::memory_order_seq_cst) != nullptr);
 }
@@ -130,7 +156,7 @@ void participant::enter_alone(const void* subject) noexcept {
   subject_.store(subject, std::memory_order_relaxed);
   const std::uint64_t mine = next_ticket.fetch_add(1, std::memory_order_relaxed);
   // acquire: pairs with the release in end_serial().
-  wait_until([mine] { return now_served.load(std::memory_order_acquire) == mine; });
+  of_ticket[mine % gates_of_tickets].wait_until([mine] { return now_served.load(std::memory_order_acquire) == mine; });
   serial_owner.store(this, std::memory_order_seq_cst);
   barrier_for_all(unfenced);
   each([this](participant& p) {
@@ -142,7 +168,9 @@ void participant::enter_alone(const void* subject) noexcept {
 
 void participant::end_serial() noexcept {
   serial_owner.store(nullptr, std::memory_order_release);
-  now_served.fetch_add(1, std::memory_order_release);
+  const std::uint64_t next = now_served.fetch_add(1, std::memory_order_release) + 1;
+  of_ticket[next % gates_of_tickets].open();
+  of_those_outside.open();
 }
 
 void participant::wait_for_older(std::uint64_t version) noexcept {

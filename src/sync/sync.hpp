@@ -5,4 +5,5 @@
 #include "sync/epochs.hpp"
 #include "sync/spin_lock.hpp"
 #include "sync/thread_token.hpp"
+#include "sync/waiting_line.hpp"
 #include "sync/writers_first_lock.hpp"
