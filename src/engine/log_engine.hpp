@@ -10,14 +10,16 @@
 //
 // The first object of home space is the engine's own: two copies of the words that other pools have in their anchors.
 //
-// Lanes are numbers of threads in the heap: each thread keeps one until it ends.
+// Lanes are numbers of threads in the heap: a thread keeps one until it ends, or another takes it over that finds none.
 #pragma once
 
 #include <algorithm>
 #include <atomic>
+#include <chrono>
 #include <cinttypes>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <utility>
 #include <vector>
 
@@ -94,7 +96,10 @@ class log_engine final : public engine, private logheap::transaction_host {
   result<open_transaction*> begin(unsigned& lane, bool& parked) noexcept override {
     auto f = face_of(lane, parked);
     if (!f) return f.error();
-    if (status s = (*f)->begin(); !s) return s.error();
+    if (status s = (*f)->begin(); !s) {
+      (*f)->let_go();
+      return s.error();
+    }
     return *f;
   }
   result<stm::home_reader*> reader(unsigned& lane, bool& parked) noexcept override {
@@ -104,7 +109,11 @@ class log_engine final : public engine, private logheap::transaction_host {
   }
   bool translates() const noexcept override { return !memory_->is_materialised(); }
   bool rebuilds_pages() const noexcept override { return true; }
-  void give_back(unsigned lane) noexcept override { faces_[lane].load(std::memory_order_relaxed)->leave_heap(); }
+  void give_back(unsigned lane) noexcept override {
+    face& f = *faces_[number_in(lane)].load(std::memory_order_relaxed);
+    if (hands_over_ && !f.resume(ticket_in(lane))) return;
+    if (!hand_on(number_in(lane))) f.leave_heap();
+  }
   unsigned open_transactions() const noexcept override {
     unsigned n = 0;
     for (const auto& f : faces_) {
@@ -234,26 +243,80 @@ class log_engine final : public engine, private logheap::transaction_host {
 
   using face = logheap::open_transaction<heap_type>;
 
-  // The face of this thread, which gets a number if it has none (`parked`: it has one).
+  // What a thread knows as its lane: the number of a face, and the ticket with which it comes back to it.
+  [[nodiscard]] static unsigned lane_of(unsigned number, std::uint32_t ticket) noexcept {
+    return ticket * epochs::threads_max + number;
+  }
+  [[nodiscard]] static unsigned number_in(unsigned lane) noexcept { return lane % epochs::threads_max; }
+  [[nodiscard]] static std::uint32_t ticket_in(unsigned lane) noexcept { return lane / epochs::threads_max; }
+  static_assert(std::uint64_t{epochs::threads_max} << face::ticket_bits <= std::uint64_t{UINT32_MAX} + 1);
+
+  // The face of this thread, which gets a number if it has none (`parked`: it has had one).
   [[nodiscard]] result<face*> face_of(unsigned& lane, bool& parked) noexcept {
-    // relaxed: a thread's own.
-    if (parked) return faces_[lane].load(std::memory_order_relaxed);
+    if (parked) {
+      // relaxed: a thread has seen it.
+      face* const f = faces_[number_in(lane)].load(std::memory_order_relaxed);
+      if (!hands_over_ || f->resume(ticket_in(lane))) [[likely]]
+        return f;
+      parked = false;
+    }
+    return new_face(lane, parked);
+  }
+  [[nodiscard]] result<face*> new_face(unsigned& lane, bool& parked) noexcept {
+    constexpr std::chrono::seconds patience{10};
+    auto f = free_face(lane, parked);
+    if (f || f.error() != errc::no_lane || !hands_over_) return f;
+    bool in_vain = false;
+    const auto handed = waiting_.wait(patience, in_vain, [&] {
+      f = free_face(lane, parked);
+      return f || f.error() != errc::no_lane;
+    });
+    if (handed) {
+      // acquire: pairs with the release in face_that_joined().
+      face* const its = faces_[*handed].load(std::memory_order_acquire);
+      lane = lane_of(*handed, its->adopt());
+      parked = true;
+      return its;
+    }
+    if (!in_vain) return f;
+    return fail(errc::no_lane, "%s: all %u threads that may have a transaction have had one for %ld s", file_.path(),
+                epochs::threads_max, static_cast<long>(patience.count()));
+  }
+  // One that nobody uses.
+  [[nodiscard]] result<face*> free_face(unsigned& lane, bool& parked) noexcept {
     auto joined = heap_.join();
-    if (!joined) return joined.error();
-    const unsigned number = (*joined)->number();
+    if (joined) return face_that_joined(**joined, lane, parked);
+    if (joined.error() != errc::no_lane || !hands_over_) return joined.error();
+    // Each search begins after the last number, so that threads that are many do not all take the same one.
+    const unsigned first = next_taken_.load(std::memory_order_relaxed);
+    for (unsigned k = 0; k < faces_.size(); ++k) {
+      const unsigned n = (first + k) % faces_.size();
+      // acquire: pairs with the release in face_that_joined().
+      face* const f = faces_[n].load(std::memory_order_acquire);
+      const auto ticket = f != nullptr ? f->take_over() : std::nullopt;
+      if (!ticket) continue;
+      next_taken_.store(n + 1, std::memory_order_relaxed);
+      lane = lane_of(n, *ticket);
+      parked = true;
+      return f;
+    }
+    return joined.error();
+  }
+  bool hand_on(unsigned n) noexcept override { return waiting_.anybody() && waiting_.hand_on(n); }
+  [[nodiscard]] result<face*> face_that_joined(thread_type& joined, unsigned& lane, bool& parked) noexcept {
+    const unsigned number = joined.number();
     face* f = faces_[number].load(std::memory_order_relaxed);
     if (f == nullptr) {
       try {
         f = new face{*this, heap_, *memory_, file_, shape_};
       } catch (const std::bad_alloc&) {
-        heap_.leave(**joined);
+        heap_.leave(joined);
         return fail(errc::no_memory, "%s: no volatile memory for a transaction", file_.path());
       }
-      // release: pairs with the acquire in open_transactions().
+      // release: pairs with the acquire in open_transactions() and new_face().
       faces_[number].store(f, std::memory_order_release);
     }
-    f->join(**joined);
-    lane = number;
+    lane = lane_of(number, f->join(joined));
     parked = true;
     return f;
   }
@@ -334,6 +397,7 @@ class log_engine final : public engine, private logheap::transaction_host {
                                   std::move(readers));
     if (!pages) return pages.error();
     memory_ = std::make_unique<logheap::materialised_memory>(std::move(*pages));
+    hands_over_ = true;
     return {};
   } catch (const std::bad_alloc&) {
     return fail(errc::no_memory, "no volatile memory for home pages");
@@ -446,7 +510,12 @@ class log_engine final : public engine, private logheap::transaction_host {
   std::vector<thread_type*> readers_;  // of the threads that build home pages
   std::unique_ptr<logheap::home_memory> memory_;
   std::array<std::atomic<face*>, epochs::threads_max> faces_{};
-  std::mutex own_lock_;  // of own_ and types_
+  // Whether threads take over numbers of idle ones.  Translated loads of a barrier transaction use one without being in
+  // a transaction of ours.
+  bool hands_over_ = false;
+  waiting_line waiting_;                 // of threads that found no number
+  std::atomic<unsigned> next_taken_{0};  // number at which the next search for an idle one begins
+  std::mutex own_lock_;                  // of own_ and types_
   thread_type* own_ = nullptr;
   std::vector<std::uint64_t> types_;
   tx::recovery_report report_;

@@ -8,13 +8,18 @@
 ///   3. lines into the home pages that are there; U
 /// Abort: old bytes into announced ranges; U.
 //
-// Threads: one, but for open() and the counters.
+// Threads: one at a time, but for open() and the counters.  A thread comes back to the one that it used last, with a
+// ticket, until another thread takes it over between two transactions: the heap has numbers for 256 threads.
+//   owner_   ticket << 1 | whether it is in use;  the thread: ticket, 0 > 1 .. 1 > 0;  another: ticket, 0 > ticket + 1, 1
+// acquire and release at these changes hand on everything else, the heap's state of the number too. A number changes
+// hands after the fence of its last commit, as when a thread ends and the next one gets its number.
 #pragma once
 
 #include <algorithm>
 #include <atomic>
 #include <cstring>
 #include <new>
+#include <optional>
 #include <span>
 #include <utility>
 #include <vector>
@@ -41,6 +46,9 @@ class transaction_host {
   [[nodiscard]] virtual status still_durable() noexcept = 0;
   // Whether references to objects of this type are counted.
   [[nodiscard]] virtual bool is_counted(std::uint32_t type) const noexcept = 0;
+
+  // Between two transactions of number `n`, which stays in use: whether another thread has it now.
+  [[nodiscard]] virtual bool hand_on(unsigned n) noexcept = 0;
 
   tx::reference_log* references = nullptr;  // is told of commits; nullptr: references are not counted
 
@@ -70,10 +78,42 @@ class open_transaction final : public tx::open_transaction, public tx::home_read
         shape_{shape},
         read_{[this](std::uint64_t home, std::byte* to, std::uint64_t n) { heap_.read(*who_, home, to, n); }},
         changes_{base_} {}
-  // By the thread that has the lane, or at rest.
+  // By the thread that has it, or at rest.
   [[nodiscard]] bool joined() const noexcept { return who_ != nullptr; }
-  void join(thread& who) noexcept { who_ = &who; }
+  // In use by a thread that joined the heap; its ticket.
+  [[nodiscard]] std::uint32_t join(thread& who) noexcept {
+    who_ = &who;
+    return adopt();
+  }
+  // In use, and another thread's from now on; its ticket.
+  [[nodiscard]] std::uint32_t adopt() noexcept {
+    const std::uint32_t ticket = next_ticket(owner_.load(std::memory_order_relaxed));
+    owner_.store(ticket << 1 | 1, std::memory_order_relaxed);
+    return ticket;
+  }
+  // It stays in use until it is joined again: nobody takes it over.
   void leave_heap() noexcept { heap_.leave(*std::exchange(who_, nullptr)); }
+  // The thread with this ticket uses it again.  False: another thread has taken it over.
+  [[nodiscard]] bool resume(std::uint32_t ticket) noexcept {
+    std::uint32_t idle = ticket << 1;
+    return owner_.compare_exchange_strong(idle, idle | 1, std::memory_order_acquire, std::memory_order_relaxed);
+  }
+  // Another thread uses it from now on, if it is idle; its ticket.
+  [[nodiscard]] std::optional<std::uint32_t> take_over() noexcept {
+    std::uint32_t now = owner_.load(std::memory_order_relaxed);
+    const std::uint32_t ticket = next_ticket(now);
+    if ((now & 1) != 0 ||
+        !owner_.compare_exchange_strong(now, ticket << 1 | 1, std::memory_order_acquire, std::memory_order_relaxed)) {
+      return {};
+    }
+    return ticket;
+  }
+  // The thread's use ends.
+  void let_go() noexcept {
+    if (host_.hand_on(lane())) return;
+    owner_.store(owner_.load(std::memory_order_relaxed) & ~1U, std::memory_order_release);
+  }
+  static constexpr unsigned ticket_bits = 24;
   // acquire: pairs with the release in leave(): what the transaction did is done.
   [[nodiscard]] bool open() const noexcept { return (turns() & 1) != 0; }
   // Begins and ends: odd while the transaction is open.
@@ -459,8 +499,13 @@ class open_transaction final : public tx::open_transaction, public tx::home_read
     if (levels::has_hooks()) hooks = levels::take_hooks();
     // release: pairs with the acquire in open().
     take_turn(std::memory_order_release);
+    let_go();
+  }
+  [[nodiscard]] static std::uint32_t next_ticket(std::uint32_t owner) noexcept {
+    return ((owner >> 1) + 1) & ((1U << ticket_bits) - 1);
   }
 
+  std::atomic<std::uint32_t> owner_{1};
   transaction_host& host_;
   Heap& heap_;
   home_memory& memory_;

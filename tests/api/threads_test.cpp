@@ -215,6 +215,45 @@ TEST_P(threads, that_are_idle_keep_no_lane_from_others) {
   expect_objects(place, 20 * 7 + 1 + 6);
 }
 
+// The log-structured heap has numbers for 256 threads, some of them its own.
+TEST(threads_of_a_heap, that_are_idle_keep_no_number_from_others) {
+  for (const pool_kind kind : {pool_kind::log, pool_kind::ssd_log}) {
+    scratch place{kind};
+    NVM_POOL* pool = with_lanes(place, 0);
+    ASSERT_NE(pool, nullptr);
+    constexpr std::uint64_t count = sanitized ? 300 : 1000;
+    std::vector<std::unique_ptr<worker>> workers;
+    for (std::uint64_t i = 0; i < count; ++i) workers.push_back(std::make_unique<worker>());
+    for (int round = 0; round < 3; ++round) {
+      for (const auto& w : workers) ASSERT_TRUE(w->does([&] { return add_object(pool); })) << nvm_errormsg();
+    }
+    // One that is in a transaction keeps its number; what it does meanwhile is not another's.
+    ASSERT_TRUE(workers[0]->does([&] { return nvm_tx_begin(pool) == 0 && nvm_calloc(pool, 1, 1, 32) != nullptr; }));
+    for (std::uint64_t i = 1; i < count; ++i) {
+      ASSERT_TRUE(workers[i]->does([&] { return add_object(pool); })) << nvm_errormsg();
+    }
+    ASSERT_TRUE(workers[0]->does([&] { return nvm_tx_commit(pool) == 0; })) << nvm_errormsg();
+    // Those that end, and those whose number was taken over, leave it to others.
+    for (std::uint64_t i = 0; i < count; i += 2) workers[i].reset();
+    for (std::uint64_t i = 1; i < count; i += 2) {
+      ASSERT_TRUE(workers[i]->does([&] { return add_object(pool); })) << nvm_errormsg();
+    }
+    // All at once.
+    std::vector<std::thread> running;
+    std::atomic<int> failures{0};
+    for (std::uint64_t i = 0; i < count; ++i) {
+      running.emplace_back([&] {
+        for (int n = 0; n < 3; ++n) failures += add_object(pool) ? 0 : 1;
+      });
+    }
+    for (std::thread& t : running) t.join();
+    EXPECT_EQ(failures, 0);
+    EXPECT_EQ(nvm_pool_close(pool), 0) << nvm_errormsg();
+    workers.clear();
+    expect_objects(place, 3 * count + count + count / 2 + 3 * count);
+  }
+}
+
 TEST_P(threads, that_end_give_their_lanes_back) {
   scratch place{GetParam()};
   NVM_POOL* pool = with_lanes(place, 2);
