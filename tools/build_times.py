@@ -72,9 +72,10 @@ def place_of(output):
     """The room and the source of an output, as paths from the root of the tree."""
     made, target, rest = re.fullmatch(r"(?:(.*?)/?CMakeFiles/([^/]+)\.dir/)?(.*)", output).groups()
     if target is None:
-        copy = re.fullmatch(r"(src/.+)/(src/.+)\.o", rest)  # a command of our own, which names its object after the source
+        # Commands of our own name an object after its source, which may be a unit that reads several as one.
+        copy = re.fullmatch(r"(src/.+?/recorded)/(.+)\.o", rest)
         if copy:
-            return copy[1], copy[2]
+            return copy[1], copy[2] if copy[2].startswith("src/") else f"{copy[1]}/{copy[2]}"
         return shorten(posixpath.dirname(rest)), rest
     if rest.startswith("Unity/"):  # several sources as one, of which a folder may have one for each target
         rest = f"{target}/{posixpath.basename(rest)}"

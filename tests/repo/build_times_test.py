@@ -91,6 +91,16 @@ class BuildTimes(unittest.TestCase):
         self.assertEqual(found["sources"]["tests/tx/tx_tests/unity_0_cxx.cxx"], {"objects": 1, "seconds": 1})
         self.assertEqual(found["sources"]["tests/tx/tx_threads_tests/unity_0_cxx.cxx"], {"objects": 1, "seconds": 2})
 
+    def test_units_of_a_recorded_copy_count_for_its_room(self):
+        log = self.build / "asan/.ninja_log"
+        output = "src/crash_test/recorded/unit_3.cpp.o"
+        log.write_text(log.read_text() + f"0\t5000\t1\t{output}\tunit\n")
+        self.write(self.build / "asan" / output, "")
+        found = self.found()
+        self.assertNotIn("src/crash_test", found["rooms"])
+        self.assertEqual(found["rooms"]["src/crash_test/recorded"], {"objects": 2, "compile": 9, "link": 0, "test": 0})
+        self.assertEqual(found["sources"]["src/crash_test/recorded/unit_3.cpp"], {"objects": 1, "seconds": 5})
+
     def test_the_short_form_names_the_dearest(self):
         code, output = self.run_tool("--short", "asan")
         self.assertEqual(code, 0)
