@@ -9,8 +9,8 @@
   engines    engines are told apart by their rows in src/pool/engines.hpp, never by their numbers, and kinds of logs by
              rows of a log_table, never by comparing them
   rulers     a line of dashes alone is what a formatter leaves of a heading that it has broken
-  lengths    a file has at most 700 lines and a function at most 70; tables, and functions that are not split yet,
-             stand in a written list
+  lengths    a file has at most 700 lines and a function at most 70; functions that are one table stand in a written
+             list
   comments   comments of src/, include/ and examples/, and documents in docs/, avoid words that stop a reader
   edges      each fence label in src/ reads protocol/E<number> and stands at one place only, so that it
              can be looked up, counted and removed
