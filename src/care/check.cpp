@@ -357,20 +357,13 @@ class pool_check {
 
   // An error: something could not be looked at.
   [[nodiscard]] status run() {
-    struct step {
-      const char* name;
-      status (pool_check::*take)();
+    static constexpr std::array<status (pool_check::*)(), 5> steps{
+        &pool_check::check_metadata,  &pool_check::check_pages,    &pool_check::check_contents,
+        &pool_check::count_reclaimed, &pool_check::check_complete,
     };
-    static constexpr std::array<step, 5> steps{{
-        {"superblocks and logs", &pool_check::check_metadata},
-        {"pages and objects", &pool_check::check_pages},
-        {"stores, structures, pointers", &pool_check::check_contents},
-        {"pages that come free", &pool_check::count_reclaimed},
-        {"whether all could be looked at", &pool_check::check_complete},
-    }};
     tell(0);
-    for (const step& s : steps) {
-      if (status done = (this->*s.take)(); !done) return done;
+    for (const auto take : steps) {
+      if (status done = (this->*take)(); !done) return done;
     }
     sum_up();
     tell(walk_begin + pages_to_walk_);

@@ -33,14 +33,14 @@ namespace nvm::care {
 
 status repair_image::run() {
   static constexpr std::array<step, 8> steps{{
-      {"logs", &repair_image::settle_logs, in_pools::all},
-      {"pages", &repair_image::mend_pages, in_pools::all},
-      {"what names lead to", &repair_image::settle_names_of_heap, in_pools::with_heap},
-      {"what the log's name leads to", &repair_image::settle_root_of_log, in_pools::with_log},
-      {"names", &repair_image::mend_anchors, in_pools::all},
-      {"log of all objects", &repair_image::mend_log, in_pools::with_log},
-      {"structures and regions", &repair_image::mend_beside_objects, in_pools::with_heap},
-      {"reference counts", &repair_image::mend_counts, in_pools::with_heap},
+      {&repair_image::settle_logs, in_pools::all},
+      {&repair_image::mend_pages, in_pools::all},
+      {&repair_image::settle_names_of_heap, in_pools::with_heap},
+      {&repair_image::settle_root_of_log, in_pools::with_log},
+      {&repair_image::mend_anchors, in_pools::all},
+      {&repair_image::mend_log, in_pools::with_log},
+      {&repair_image::mend_beside_objects, in_pools::with_heap},
+      {&repair_image::mend_counts, in_pools::with_heap},
   }};
   before_ = intact_objects();
   const in_pools here = engine_of(sb_.engine).is_its_log() ? in_pools::with_log : in_pools::with_heap;

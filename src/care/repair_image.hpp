@@ -41,7 +41,6 @@ class repair_image {
   // A step refuses by adding to report_.refusals; no step is taken after that.
   enum class in_pools : std::uint8_t { all, with_heap, with_log };
   struct step {
-    const char* name;
     void (repair_image::*take)();
     in_pools where;
   };
