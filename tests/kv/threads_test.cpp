@@ -108,13 +108,12 @@ nvm_kv* opened(const pool& p, const char* name, enum nvm_kv_index index) {
 // The store of a call is closed and dropped after its transaction has begun: the next attempt finds that out.
 struct late_change {
   std::atomic<int> attempts{0};
-  std::atomic<bool> dropped{false};
+  std::atomic<bool> dropped{false};  // all but to give pages back, for which a drop waits for open transactions
 };
 int change_late(void* value, std::size_t* bytes, std::size_t /*room*/, void* raw) {
   auto* l = static_cast<late_change*>(raw);
   if (++l->attempts == 1) {
-    // A drop that waits for this transaction has done all but to give pages back.
-    for (int i = 0; i < 200 && !l->dropped; ++i) std::this_thread::sleep_for(std::chrono::milliseconds{1});
+    while (!l->dropped) std::this_thread::yield();
   }
   std::memset(value, 'x', *bytes);
   return 0;
@@ -130,8 +129,11 @@ TEST_P(kv_threads_on_any_index, a_call_that_began_before_its_store_was_dropped_i
   std::thread drops{[&] {
     while (l.attempts == 0) std::this_thread::yield();
     EXPECT_EQ(nvm_kv_close(doomed), 0) << nvm_errormsg();
-    EXPECT_EQ(nvm_kv_drop(p.handle(), "doomed"), 0) << nvm_errormsg();
-    l.dropped = true;
+    nvm_kv_drop_options d{};
+    d.argument = &l;
+    d.progress = [](std::uint64_t, std::uint64_t, void* raw) { static_cast<late_change*>(raw)->dropped = true; };
+    EXPECT_EQ(nvm_kv_drop_with(p.handle(), "doomed", &d), 0) << nvm_errormsg();
+    l.dropped = true;  // of a store of regions nothing is told before
   }};
   EXPECT_EQ(nvm_kv_update(doomed, key.data(), key.size(), 0, change_late, &l), -1);
   EXPECT_EQ(nvm_errno(), NVM_E_INVALID) << nvm_errormsg();
@@ -151,7 +153,7 @@ TEST(kv_threads_beside_a_drop, a_late_put_is_refused_while_entries_go) {
   struct shared {
     std::atomic<bool> entered{false}, drops{false}, answered{false};
     static void wait_for(const std::atomic<bool>& what) {
-      for (int i = 0; i < 1000 && !what; ++i) std::this_thread::sleep_for(std::chrono::milliseconds{1});
+      while (!what) std::this_thread::yield();
     }
   } all;
   std::thread late{[&] {
