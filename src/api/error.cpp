@@ -2,8 +2,7 @@
 #include <cstdint>
 #include <cstdio>
 
-#include "api/pool_object.hpp"
-#include "base/base.hpp"
+#include "api/report.hpp"
 #include "nvm/nvm.h"
 
 namespace nvm::api {

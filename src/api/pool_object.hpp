@@ -2,8 +2,6 @@
 #pragma once
 
 #include <atomic>
-#include <cerrno>
-#include <cstring>
 #include <map>
 #include <memory>
 #include <mutex>
@@ -16,6 +14,7 @@
 #include "api/debugger_view.hpp"
 #include "api/late_frees.hpp"
 #include "api/references.hpp"
+#include "api/report.hpp"
 #include "api/tx_runs.hpp"
 #include "engine/engine.hpp"
 #include "object/holds.hpp"
@@ -130,33 +129,6 @@ namespace nvm::api {
 [[nodiscard]] inline bool untyped_are_bytes(const nvm_pool* pool) noexcept {
   return pool->untyped_are_bytes || pool->file->has_compatible_feature(layout::feature_untyped_bytes);
 }
-
-// Translates a failure for the C caller: remembers code and message for nvm_errno() and returns -1.
-int report(errc code) noexcept;
-// The failure of a call that runs hooks before it returns: they are told of it, and may fail in calls of their own.
-class reported {
- public:
-  explicit reported(errc code) noexcept;
-  // -1
-  int again() const noexcept;
-
- private:
-  errc code_, cause_;
-  char message_[failure_text_bytes];
-};
-template <class T>
-T* report_null(errc code) noexcept {
-  report(code);
-  return nullptr;
-}
-// The current failure, of a call about this file: named, unless its message has the name already.  errno stays.
-inline errc about(const char* path, errc code) noexcept {
-  const int cause = errno;
-  if (std::strstr(last_message(), path) == nullptr) fail(code, "pool %s: %s", path, last_message());
-  errno = cause;
-  return code;
-}
-inline int answer(const status& s) noexcept { return s ? 0 : report(s.error()); }
 
 // Lost pages (platform/lost_pages.hpp).  A call is `in_call` from its begin to its end.  Before it answers, and before
 // it hands on or acts on what it has read, it asks:
