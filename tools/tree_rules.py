@@ -298,6 +298,9 @@ def lengths(name, text):
 
 CODE_TOKEN = re.compile(r'"(?:\\.|[^"\\\n])*"|\'(?:\\.|[^\'\\\n])*\'|//[^\n]*|/\*.*?\*/', re.DOTALL)
 HARD_WORDS = re.compile(r"(?i)(?<!there )\b(?:is|are) no more\b(?! than)|\bwho (?:has|is)\b|(?<!-)\bbehind\b")
+# Sentences that begin with these words are read twice; questions are not, nor headings and cells of tables.
+HARD_BEGIN = re.compile(r"\b(?:Who|Whoever|Nor)\s")
+QUESTION = re.compile(r"[^.?!]{0,200}\?")
 # What is left behind, and what happens behind a back, is plain English, and one with a hyphen is a document's name;
 # every other "behind" means *after*.
 LEFT_BEHIND = re.compile(r"(?i)\b(?:leav\w+|left)\b.{0,40}\bbehind$", re.DOTALL)
@@ -318,13 +321,21 @@ def prose(name, text):
 
 
 def comments(name, text):
+    where = "a document" if name.endswith(".md") else "a comment"
     for start, said in prose(name, text):
+        def place(found, start=start):
+            number = text.count("\n", 0, start + found.start()) + 1
+            return f"{name}:{number}: '{found[0].strip()}' in {where}"
+
         for found in HARD_WORDS.finditer(said):
             if LEFT_BEHIND.search(said[:found.end()]) or BEHIND_A_BACK.match(said, found.start()):
                 continue
-            number = text.count("\n", 0, start + found.start()) + 1
-            where = "a document" if name.endswith(".md") else "a comment"
-            yield f"{name}:{number}: '{found[0]}' in {where}; say after, freed, or the thread that has"
+            yield f"{place(found)}; say after, freed, or the thread that has"
+        for found in HARD_BEGIN.finditer(said):
+            line = said[said.rfind("\n", 0, found.start()) + 1:found.start()]
+            if line.startswith(("#", "|")) or QUESTION.match(text, start + found.start()):
+                continue
+            yield f"{place(found)} begins a sentence; begin with its noun"
 
 
 EDGE = re.compile(r'\bedge\s*\{\s*"([^"]*)"\s*\}')

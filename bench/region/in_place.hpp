@@ -1,5 +1,5 @@
-// Items that are changed where they are, behind a log of old bytes: what software does that knows nothing of wear, as a
-// peer of what regions do (Lewat, section VII-F, has HEAPO in that place).
+// Items that are changed where they are, after a log has their old bytes: what software does that knows nothing of
+// wear, as a peer of what regions do (Lewat, section VII-F, has HEAPO in that place).
 //
 // An item has one place for good, of its size.  A change stores the old bytes with their checksum in a ring, one fence;
 // then the new ones in place, one fence.  Nothing is said about recovery: what counts is where lines are written back.

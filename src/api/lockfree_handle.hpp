@@ -44,7 +44,7 @@ inline status usable_by_structures(const NVM_POOL* pool) noexcept {
 
 inline status usable(const nvm_lf* lf) noexcept {
   if (status s = usable_handle(lf, structures); !s) return s;
-  // relaxed: who closes has let nobody else call.
+  // relaxed: the thread that closes has let nobody else call.
   if (std::atomic_ref<std::uint32_t>{const_cast<std::uint32_t&>(lf->opens)}.load(std::memory_order_relaxed) != 0)
       [[likely]]
     return {};

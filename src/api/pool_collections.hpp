@@ -43,8 +43,8 @@ class pool_collections : public object::collection_host {
 // The one of a pool, made when it is asked for.  May throw std::bad_alloc.
 [[nodiscard]] object::store_watch& watch_of(nvm_pool* pool);
 
-// A collection of the pool, or of a store, that has not begun.  Who waits for the lock of types holds none of those
-// that collections of stores take.  errc::busy: it is held.  May throw std::bad_alloc.
+// A collection of the pool, or of a store, that has not begun.  A thread that waits for the lock of types holds none
+// of those that collections of stores take.  errc::busy: it is held.  May throw std::bad_alloc.
 enum class types_lock : std::uint8_t { waited_for, tried };
 [[nodiscard]] result<std::unique_ptr<object::beside_collection>> make_collection(nvm_pool* pool,
                                                                                  object::collection_host& host,

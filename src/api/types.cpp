@@ -48,8 +48,8 @@ status mismatch(const nvm_pool* pool, const object::type_difference& d) noexcept
               pool->file->path(), stored, ours);
 }
 
-// errc::type_mismatch: an object of the pool is of a type whose layout there is not that of the program.  Who accepts
-// other layouts reads old objects itself, which has to be before fields of the new layout are made zero.  May throw
+// errc::type_mismatch: an object of the pool is of a type whose layout there is not that of the program.  A program
+// that accepts other layouts reads old objects itself, before fields of the new layout are made zero.  May throw
 // std::bad_alloc.
 status expect_same_layouts(nvm_pool* pool, type_comparison c, const type_map& stored) {
   if (pool->types == NVM_TYPES_ACCEPT) {
@@ -68,7 +68,8 @@ status expect_same_layouts(nvm_pool* pool, type_comparison c, const type_map& st
 }
 
 // errc::type_mismatch: an object of the pool is of a type that the pool's map lacks, and that the program says has
-// fields which are NVM_RESET.  Who accepts other layouts says that these are the objects'.  May throw std::bad_alloc.
+// fields which are NVM_RESET.  A program that accepts other layouts says that these are the objects'.  May throw
+// std::bad_alloc.
 status expect_known_layouts(nvm_pool* pool, const type_map& stored, const type_map& ours) {
   if (pool->types == NVM_TYPES_ACCEPT || open_transactions(pool) != 0) return {};
   std::vector<const layout::type_record*> unknown;  // by ascending id

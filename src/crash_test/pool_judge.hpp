@@ -4,8 +4,8 @@
 // The states between transactions are those of the recorded run, at the points where a transaction has just ended.
 // With one thread, a crash leaves one of two of them: the state after the last transaction that returned, or the state
 // after the one that was running. A difference from both is reported with the store that made it. With several threads
-// any subset of the running transactions may be there, and contents are not compared.  Nor are fields that are zero
-// after each open (NVM_RESET): the program never sees what is there now.
+// any subset of the running transactions may be there, and contents are not compared.  Fields that are zero after
+// each open (NVM_RESET) are never compared: the program does not see what is there now.
 //
 // Recovery's stores are undone line by line: it writes back every line that it changes.
 #pragma once

@@ -11,17 +11,17 @@
 // entries, which are of the same slot.  An object of another size may be there when all counts are 0: a superblock of
 // which no slot is taken and all words are 0 gives its addresses back, a large object's or a class's.
 //
-/// A superblock leaves, under its lock, and `where` is `gone`, once: the thread that gives a slot back, or drops a
+/// A superblock leaves once, under its lock, and `where` is then `gone`: the thread that gives a slot back, or drops a
 /// slot's last entry, looks whether it was the last.
-///   1. the list of its class, or the thread that keeps it, leads to it no more
-///   2. neither does the table, nor the list of all (superblocks.hpp)
+///   1. neither the list of its class nor the thread that keeps it leads to it
+///   2. neither the table nor the list of all does (superblocks.hpp)
 ///   3. its units are free
 // An empty one that a thread keeps for its next object stays, until addresses are short.  One in which nothing is
 // taken, and about which the log has entries, waits for these to go: its addresses are what cleaning can bring.
 //
-// Threads: any number.  take() of one `thread` by one thread at a time.  Who looks for a slot by its address is inside
-// the epochs until it is done with it, unless the slot is known to be taken or to have entries.  Lock order: a
-// superblock's, that of the classes' lists.
+// Threads: any number.  take() of one `thread` by one thread at a time.  A thread that looks for a slot by its address
+// is inside the epochs until it is done with it, unless the slot is known to be taken or to have entries.  Lock order:
+// a superblock's, that of the classes' lists.
 #pragma once
 
 #include <array>
@@ -480,7 +480,7 @@ class home_space {
     for (std::uint64_t u = 0; u < units; ++u) table_[unit + u].store(0, std::memory_order_release);
     known_.remove(b);
     units_.give(unit, units);
-    // release: pairs with may_come(): who sees that it does not wait any more finds its units.
+    // release: pairs with may_come(): a thread that sees that it does not wait any more finds its units.
     waiting_bytes_.fetch_sub(waited, std::memory_order_release);
   }
   // Addresses are short: gives empty ones back that threads keep.  False: there are none.

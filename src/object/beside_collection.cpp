@@ -113,7 +113,7 @@ beside_collection::state beside_collection::advance(budget& left) {
       if (!now) return fail_by(now.error());
       root_words_ = now->root_words;
       watch_.again(told_, std::move(*now));
-      // Asked after that: whoever has told of objects before, which is forgotten, has made the pool grow before.
+      // Asked after that: what was told before is forgotten, and the pool had grown for it by then.
       of_->begin(objects_, host_.geometry());
       see_who_is_open();
       phase_ = phase::survey;
@@ -388,7 +388,7 @@ void beside_collection::condemn(const std::vector<found_object>& all) {
   }
 }
 
-// Who frees one of them itself does so before this, and was told of, or finds it being freed.
+// A transaction that frees one of them itself has told of it before this, or finds it being freed.
 beside_collection::outcome beside_collection::release_all(tx::open_transaction& t) {
   store_watch::silence nobody_tells{watch_};
   const std::uint64_t since = host_.now_ns();

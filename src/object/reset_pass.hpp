@@ -16,7 +16,7 @@
 namespace nvm::object {
 
 // Zeroes the fields of all objects that begin in part `part` of `parts` of the pages.  Places and headers that are
-// damaged are left alone: who uses them finds out.  Cost: page map and allocation words; headers of objects whose place
+// damaged are left alone: their users find out.  Cost: page map and allocation words; headers of objects whose place
 // could have such a field; those fields.
 inline void reset_part(std::byte* base, const geometry& g, const reset_plans& plans, unsigned part, unsigned parts,
                        reset_report& out) noexcept {

@@ -98,7 +98,7 @@ class surveyed_objects {
   [[nodiscard]] bool marked(const found_object& o) const noexcept {
     return (marks_[o.mark.word()] >> o.mark.bit() & 1) != 0;
   }
-  // It is none any more, or about to be freed by somebody else.
+  // No longer an object, or about to be freed by another thread.
   void remove(const found_object& o) noexcept { firsts_[o.mark.word()] &= ~(std::uint64_t{1} << o.mark.bit()); }
   [[nodiscard]] bool removed(const found_object& o) const noexcept {
     return (firsts_[o.mark.word()] >> o.mark.bit() & 1) == 0;

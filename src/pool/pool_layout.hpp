@@ -54,8 +54,8 @@ inline constexpr std::uint64_t home_bytes_max = std::uint64_t{1} << 46;  // so t
 //                    such map is written
 //
 // Bits of features_compat.  untyped_bytes: no object whose type nobody describes has pointers in it (enum nvm_untyped).
-// holes: free pages of the data may be holes of the file; set before the first is made, and never taken back.  Who does
-// not know it gives all pages blocks when it opens the pool.
+// holes: free pages of the data may be holes of the file; set before the first is made, and never taken back.
+// A library that does not know it gives all pages blocks when it opens the pool.
 inline constexpr std::uint32_t feature_untyped_bytes = 1;
 inline constexpr std::uint32_t feature_holes = 2;
 inline constexpr std::uint32_t feature_engine = 1;

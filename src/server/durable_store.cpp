@@ -497,7 +497,7 @@ void durable_store::tick(std::uint32_t now) noexcept {
     return;
   if (!have_cas_ids()) return;
   const std::lock_guard lock{flush_mutex_};
-  // Another thread may have carried it out, and a client may have put it off again: who stores now stores after it.
+  // Another thread may have carried it out, and a client may have put it off again: then it is not due.
   if (is_due()) static_cast<void>(flush_now());
 }
 

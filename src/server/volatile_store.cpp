@@ -267,7 +267,7 @@ void volatile_store::tick(std::uint32_t now) noexcept {
   if (!is_due()) [[likely]]
     return;
   const std::lock_guard lock{flush_mutex_};
-  // Another thread may have carried it out, and a client may have put it off again: who stores now stores after it.
+  // Another thread may have carried it out, and a client may have put it off again: then it is not due.
   if (is_due()) flush_now();
 }
 

@@ -48,7 +48,7 @@ void space<M, S>::each_hole_word(std::uint64_t page, std::uint64_t count, F&& f)
 template <media M, log::settler S>
 status space<M, S>::fill_holes(std::uint64_t page, std::uint64_t count) noexcept {
   bool any = false;
-  // relaxed: who made the hole has freed the page since, and this thread has taken it.
+  // relaxed: the thread that made the hole has freed the page since, and this one has taken it.
   each_hole_word(page, count, [&](std::atomic_ref<std::uint64_t> word, std::uint64_t mask) {
     any = any || (word.load(std::memory_order_relaxed) & mask) != 0;
   });

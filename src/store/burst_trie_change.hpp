@@ -251,7 +251,7 @@ template <trie_reads M>
   return {};
 }
 
-// Whoever led to what is empty now leads there no more.
+// Takes out the links that lead to what is empty now.
 template <trie_writes M>
 [[nodiscard]] status unlink_empty(M& m, trie_way& way, std::uint64_t at) noexcept {
   while (way.inner != 0) {

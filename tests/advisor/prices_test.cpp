@@ -128,7 +128,7 @@ TEST(costs, that_are_part_of_the_program_are_all_there) {
   EXPECT_DOUBLE_EQ(c.of(medium::dram).read_pj, 1.17);
   EXPECT_DOUBLE_EQ(c.of(medium::nvm).endurance, 1e8);
   EXPECT_DOUBLE_EQ(costs::usual().of(medium::nvm).read_ns, 305);
-  // Each coefficient of each medium stands in the text, with a source behind the number.
+  // Each coefficient of each medium stands in the text, with its source after the number.
   for (const std::string_view m : medium_names) {
     for (const char* name : {"read_ns", "write_ns", "alloc_ns", "log_ns", "commit_ns", "log_lines", "read_pj",
                              "write_pj", "static_mw", "endurance", "miss_share", "miss_ns"}) {

@@ -296,7 +296,7 @@ class moving_threads : public pools_in_use {
         left.erase(left.begin() + static_cast<std::ptrdiff_t>(place));
         break;
       }
-      case 3: {  // the rest of a list moves behind the other's anchor, whose own are forgotten: by one pointer
+      case 3: {  // the rest of a list moves after the other's anchor, whose own are forgotten: by one pointer
         link* const before = at(from.anchor, place);
         link* const moved = before->other;
         announce(before, to.anchor);

@@ -275,6 +275,17 @@ class TreeRules(CheckerCase):
         self.write("tests/base/said.cpp", "// the word behind the header\n")
         self.expect(self.rule("comments"), "docs/design/said.md:5: 'behind'", "examples/said.c:1: 'who is'")
 
+    def test_sentences_that_begin_with_a_word_of_doubt_are_found(self):
+        self.write("src/base/said.cpp", "int f();\n// Who waits holds no lock.\n"
+                   "int g();  /* It is not.\n   Nor is this. */\n")
+        self.write("docs/said.md", "It ends. Whoever\nsees it may go. Whoever sees it stays.\n")
+        self.expect(self.rule("comments"), "src/base/said.cpp:2: 'Who' in a comment begins",
+                    "src/base/said.cpp:4: 'Nor'", "docs/said.md:1: 'Whoever'", "docs/said.md:2: 'Whoever'")
+        self.write("src/base/said.cpp", "// `who`: the thread that waits.  Who may wait?  Neither this one nor that.\n")
+        self.write("docs/said.md", "# Who it is for\n\n| Who waits | What |\n| --- | --- |\n| Nor this | |\n\n"
+                   "Who asks\nfor it?\n")
+        self.expect(self.rule("comments"))
+
     def test_rulers_that_a_formatter_has_broken_are_found(self):
         self.write("src/pool/bad.cpp", "// ---- opening\n// " + "-" * 90 + "\n")
         self.expect(self.rule("rulers"), "src/pool/bad.cpp:2:")

@@ -200,7 +200,7 @@ TEST_F(swapped, pages_that_came_behind_its_back_count) {
   }
 }
 
-// The same of pages that were never stored to: those behind one that is there come, too.
+// The same of pages that were never stored to: those after one that is there come, too.
 TEST_F(swapped, pages_of_zeros_that_came_behind_its_back_hinder_no_others) {
   swapped_ground::wish w;
   swapped_ground g{name, w};

@@ -4,7 +4,7 @@
 // covers and fences: what a crash leaves is what POSIX allows, any part of what no sync has covered.  The table of
 // names and the metadata of one file are a word each: a change of them is atomic, as a journal makes it.
 //
-// A mapping is memory that lies on the blocks themselves: behind a page cache its stores become durable by
+// A mapping is memory that lies on the blocks themselves: under a page cache its stores become durable by
 // sync_mapping(), on DAX by write-backs of the program.  A page that is touched first gets its block then, as in a
 // hole.
 //

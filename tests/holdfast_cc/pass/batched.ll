@@ -28,7 +28,7 @@ define void @gap(ptr %p) {
   store i64 3, ptr %c
   ret void
 }
-; The second address is known only behind the first store.
+; The second address is known only after the first store.
 ; CHECK-LABEL: define void @late(
 ; CHECK: call void @__nvm_log(ptr %p, i64 8)
 ; CHECK: load ptr

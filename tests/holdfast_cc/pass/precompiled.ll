@@ -1,4 +1,4 @@
-; Functions of the C library are logged for, by what libc.unsafe says; lengths are asked for behind the guard only.
+; Functions of the C library are logged for, by what libc.unsafe says; lengths are asked for after the guard only.
 target datalayout = "e-m:e-p270:32:32-p271:32:32-p272:64:64-i64:64-i128:128-f80:128-n8:16:32:64-S128"
 target triple = "x86_64-pc-linux-gnu"
 

@@ -178,7 +178,7 @@ define void @some_byte_of_an_array(ptr %p, i64 %k) {
   store i8 1, ptr %v
   ret void
 }
-; From an element that is the third one, as the program knows: the field behind the array.
+; From an element that is the third one, as the program knows: the field after the array.
 ; CHECK-LABEL: define void @from_a_known_element(
 ; CHECK: call void @__nvm_log(ptr %{{[a-z0-9]+}}, i64 4)
 define void @from_a_known_element(ptr %p, i64 %k) {

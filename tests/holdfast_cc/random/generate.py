@@ -243,7 +243,7 @@ class Program:
         self.pick(kinds)(depth)
 
     def block(self, depth, most):
-        # Declarations are legal anywhere but right behind a label.
+        # Declarations are legal anywhere but right after a label.
         self.put(depth, "{")
         for _ in range(self.random.randrange(1, most + 1)):
             self.statement(depth + 1)

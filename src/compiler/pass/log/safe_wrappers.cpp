@@ -13,7 +13,7 @@ namespace {
 
 // The possible %n in a format is no reason to warn wherever the address of printf is taken.
 bool may_write(const unsafe_function& f) {
-  // Nor are locks: wrappers of locks take their addresses.
+  // Locks are no reason either: wrappers of locks take their addresses.
   const auto is_no_lock = [](const written_range& r) { return r.how != written_range::extent::lock; };
   return f.unknown || any_of(f.writes, is_no_lock) ||
          any_of(f.by, [](const walk_of_memory& w) { return !StringRef(w.what).ends_with("printf"); });
