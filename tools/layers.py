@@ -7,8 +7,10 @@ Rules
      concept.hpp, or a file <name>_layout.hpp that declares what lies on media. Each file of base/ is a
      door: it is a box of small tools.
   3. Layers of number 8 and above put the parts together: rule 2 does not bind them.
-  4. A face sees no template: through whatever it includes, no door of a layer that is made of them. Nor does any file
-     of a layer above engine/, where they are made into what is called; those that must stand in MAY_SEE_TEMPLATES.
+  4. A face sees no template: through whatever it includes, neither the door of a layer that is made of them nor another
+     header of it that has one. The same holds for each file of a layer above engine/, where they are made into what is
+     called. Files that must see them stand in MAY_SEE_TEMPLATES, and headers whose templates make nothing of a medium
+     in WALKS, each with its reason.
   5. A public header is included by layers from the one in the table of public headers on. Layers
      below nvm/nvm.h's include it for its types and constants, and call nothing of it.  Each header of
      include/nvm/ has a row there, and includes public headers of its own layer or of lower ones.
@@ -35,6 +37,16 @@ COMMENT = re.compile(r"//[^\n]*|/\*.*?\*/|\"(?:\\.|[^\"\\\n])*\"", re.DOTALL)
 # Interfaces that are called without knowing which template answers.
 FACE_NAMES = {"face.hpp", "concept.hpp"}
 TEMPLATES = {"log", "space", "tx", "lockfree", "logheap", "region"}
+TEMPLATE = re.compile(r"\btemplate\s*<")
+# Headers of these layers whose templates do not count: none of them is written over a medium or an engine, and each is
+# compiled in a moment.
+WALKS = {
+    "space/extent_image.hpp": "tells a visitor what an extent holds",
+    "space/cluster_image.hpp": "tells a visitor what the pages of a cluster are",
+    "space/layered_bits.hpp": "sums up a word in the one above, by the caller's rule",
+    "space/sparse_array.hpp": "an array of whole numbers in reserved memory",
+    "tx/aligned_object.hpp": "asks its caller whether a place may be read",
+}
 INSTANCES = "engine"
 # Folders (with a slash) and files above engine/ that see templates, and why.
 MAY_SEE_TEMPLATES = {
@@ -122,17 +134,32 @@ def includes_of(src, path, known):
     return known[path]
 
 
+def headers_of_templates(src, table):
+    """Doors of layers of templates, and each other header of them that has one."""
+    layers = TEMPLATES & set(table)
+    found = {f"{layer}/{layer}.hpp" for layer in layers}
+    for layer in layers:
+        for path in source_files(src / layer):
+            name = str(path.relative_to(src))
+            if path.suffix not in {".h", ".hpp", ".inc"} or path.name in FACE_NAMES or name.endswith("_layout.hpp"):
+                continue
+            if TEMPLATE.search(COMMENT.sub(" ", path.read_text(errors="replace"))):
+                found.add(name)
+    return found
+
+
 def ways_to_doors(src, name, doors, known):
-    """{door: "header < header < file"} of those that a file sees through whatever it includes."""
+    """{door: "header < header < file"} of those that a file sees through whatever else it includes."""
     way, unread = {name: None}, [name]
     while unread:
-        at = unread.pop()
+        at = unread.pop(0)
         for included in includes_of(src, at, known):
             if included not in way:
                 way[included] = at
-                unread.append(included)
+                if included not in doors:
+                    unread.append(included)
     found = {}
-    for door in sorted(doors & set(way)):
+    for door in sorted(doors & set(way) - {name}):
         path = [door]
         while way[path[-1]] is not None:
             path.append(way[path[-1]])
@@ -141,9 +168,10 @@ def ways_to_doors(src, name, doors, known):
 
 
 def behind_faces(src, table):
-    """A line for each file that sees the door of a layer of templates and may not."""
-    known, needed = {}, set()
-    doors = {f"{layer}/{layer}.hpp" for layer in TEMPLATES & set(table)}
+    """A line for each file that sees a header of templates and may not."""
+    known, needed, walked = {}, set(), set()
+    all_of_them = headers_of_templates(src, table)
+    doors = all_of_them - set(WALKS)
     for path in source_files(src):
         name = str(path.relative_to(src))
         is_face = path.name in FACE_NAMES
@@ -154,11 +182,15 @@ def behind_faces(src, table):
         if seen and listed and not is_face:
             needed.update(listed)
             continue
+        walked.update(ways_to_doors(src, name, doors | set(WALKS), known))
         for door, way in seen.items():
             yield f"src/{name}: {'a face ' if is_face else ''}sees the templates of {door}, by {way}"
     for entry in sorted(set(MAY_SEE_TEMPLATES) - needed):
         if (src / entry.split("/")[0]).is_dir():
             yield f"tools/layers.py: src/{entry} sees no template; take it from the list"
+    for entry in sorted(set(WALKS) - (all_of_them & walked)):
+        if (src / entry).is_file():
+            yield f"tools/layers.py: src/{entry} has no template that is seen; take it from the list"
 
 
 def of_public_headers(root, table, headers):

@@ -38,7 +38,7 @@
 #include <vector>
 
 #include "base/plant.hpp"
-#include "media/media.hpp"
+#include "media/concept.hpp"
 #include "object/pointer_walk.hpp"
 #include "object/relocation_report.hpp"
 #include "object/static_table.hpp"

@@ -120,6 +120,24 @@ class Layers(CheckerCase):
         self.write("src/care/check.cpp", "")
         self.expect(self.layers(), "src/care/ sees no template; take it from the list")
 
+    def test_a_source_above_engines_that_sees_a_template_past_the_door(self):
+        rows = "| `tx/` | 6 | transactions |\n| `engine/` | 8 | engines |\n| `api/` | 9 | calls |\n| `cli/` | 14"
+        self.write("src/README.md", TABLE.replace("| `cli/` | 9", rows))
+        self.write("src/tx/transaction.hpp", "template <class Media>\nclass transaction {};\n")
+        self.write("src/tx/concept.hpp", "template <class T>\nconcept steps = true;\n")
+        self.write("src/tx/lane_layout.hpp", "template <class T>\nstruct lane {};\n")
+        self.write("src/tx/outcome.hpp", "enum class outcome { done };  // of a template <class Media>\n")
+        self.write("src/api/pool.cpp", "".join(f'#include "tx/{name}.hpp"\n' for name in ("concept", "lane_layout", "outcome")))
+        self.expect(self.layers())
+        self.write("src/tx/outcome.hpp", '#include "tx/transaction.hpp"\n')
+        self.expect(self.layers(), "src/api/pool.cpp: sees the templates of tx/transaction.hpp",
+                    "by tx/outcome.hpp < api/pool.cpp")
+        self.write("src/tx/outcome.hpp", '#include "tx/aligned_object.hpp"\n')
+        self.write("src/tx/aligned_object.hpp", "template <class Admit>\nint f(Admit);\n")  # it is on the list
+        self.expect(self.layers())
+        self.write("src/tx/aligned_object.hpp", "int f();\n")
+        self.expect(self.layers(), "src/tx/aligned_object.hpp has no template that is seen; take it from the list")
+
     def test_a_public_header_below_its_layer(self):
         self.write("src/README.md", TABLE + "\n| `nvm/nvm.h` | `cli/` |\n| `nvm/kv.h` | `cli/` |\n")
         self.write("include/nvm/nvm.h", "")
