@@ -3,11 +3,12 @@
 
 usage: tools/quick_tests.py [--build DIR] [--seconds N] [--jobs N] [--list]
        tools/quick_tests.py [--build DIR] --remember <results.xml>
-A test is affected when it never passed here, when a program that it runs would be built by ninja (which a dry run
-tells) or was built since, or when a file of its folder that is not compiled has other content. Affected tests are
-built and run some at a time: first those of folders that git names as changed since the last commit of which all
-passed, then the fastest. When the time is over, the others are left, and stay affected. Each group leaves
-results-quick-<n>.xml beside the build folder, in which quick.json keeps what passed.
+A test is affected when it never passed here, when a program that it runs, or a library that comes with one, would be
+built by ninja (which a dry run tells) or was built since, or when another file that it reads has other content: of its
+folder, of its command, of what its scripts import or name (tools/test_inputs.py). Affected tests are built and run some
+at a time: first those of folders that git names as changed since the last commit of which all passed, then the fastest.
+When the time is over, the others are left, and stay affected. Each group leaves results-quick-<n>.xml beside the build
+folder, in which quick.json keeps what passed.
   --list      names the affected tests and stops
   --remember  takes what passed from results of ctest
 Exit codes: 0 all that ran passed, 1 a test or the build failed, 2 there is no configured build.
@@ -25,10 +26,12 @@ import sys
 import time
 import xml.etree.ElementTree as xml
 
+from test_inputs import Inputs
+
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 GROUP = 4  # tests that are built and run together; what is cut off by the end of the time is run again
 UNKNOWN_SECONDS = 5.0
-COMPILED = {".c", ".cpp", ".h", ".hpp", ".S"}
+COMPILED = frozenset({".c", ".cpp", ".h", ".hpp", ".S"})
 LINKING = re.compile(r"\] Linking \S+ (?:static library|shared library|shared module|executable) (\S+)")
 
 
@@ -51,31 +54,37 @@ def load(file):
         return {"commit": "", "passed": {}}
 
 
-def stamp(build, test, folders):
+def stamp(inputs, test):
     """What it depends on, as it is now; None when a program is missing."""
     found = hashlib.sha256()
-    for program in test.programs:
-        path = build / program
-        if path.exists():
-            found.update(f"{program} {path.stat().st_mtime_ns}\n".encode())
-        elif "/" in program:
+    for program in sorted(inputs.runs(test)):
+        path = inputs.build / program
+        if not path.exists():
             return None
-    if test.folder not in folders:
-        files = hashlib.sha256()
-        for path in sorted(test.folder.rglob("*")):
-            if path.is_file() and path.suffix not in COMPILED and "__pycache__" not in path.parts:
-                files.update(str(path).encode() + path.read_bytes())
-        folders[test.folder] = files.digest()
-    found.update(folders[test.folder])
+        found.update(f"{program} {path.stat().st_mtime_ns}\n".encode())
+    found.update(inputs.digest(test.folder, COMPILED))
+    for place in sorted(inputs.places(test)):
+        found.update(inputs.digest(place))
     return found.hexdigest()
 
 
+def would_be_built(inputs, tests):
+    """Names of programs and libraries, as ninja says them in a dry run."""
+    def dry(*targets):
+        command = ["ninja", "-C", inputs.build, "-n", *targets]
+        return subprocess.run(command, text=True, capture_output=True, check=False).stdout
+    stale = set(LINKING.findall(dry(*sorted({p for t in tests for p in t.programs}))))
+    all_that_runs = set().union(*(inputs.runs(test) for test in tests))
+    # Commands of the project's own say what they like.
+    stale.update(name for name in inputs.graph.made_by_commands(all_that_runs) if "no work to do" not in dry(name))
+    return stale
+
+
 def affected(build, tests, passed):
-    dry = subprocess.run(["ninja", "-C", build, "-n", *sorted({p for t in tests for p in t.programs})], text=True,
-                         capture_output=True, check=False)
-    stale, folders = set(LINKING.findall(dry.stdout)), {}
-    return [test for test in tests if stale.intersection(test.programs)
-            or passed.get(test.name) is None or passed[test.name] != stamp(build, test, folders)]
+    inputs = Inputs(build)
+    stale = would_be_built(inputs, tests)
+    return [test for test in tests if stale.intersection(inputs.runs(test))
+            or passed.get(test.name) is None or passed[test.name] != stamp(inputs, test)]
 
 
 def in_order(build, tests, commit):
@@ -119,10 +128,10 @@ def passed_in(results):
 
 
 def remember(build, state, file, tests, names):
-    folders = {}
+    inputs = Inputs(build) if names else None
     for test in tests:
         if test.name in names:
-            state["passed"][test.name] = stamp(build, test, folders)
+            state["passed"][test.name] = stamp(inputs, test)
     file.write_text(json.dumps(state, indent=1))
 
 

@@ -21,22 +21,42 @@ endforeach()
 add_test(NAME script COMMAND sh ${CMAKE_SOURCE_DIR}/script/run.sh)
 """
 
+# Tests without a program of their own, and what they read.
+READERS = """cmake_minimum_required(VERSION 3.25)
+project(small LANGUAGES C)
+enable_testing()
+add_library(loaded SHARED a.c)
+add_executable(loader b.c)
+add_dependencies(loader loaded)
+add_custom_command(OUTPUT libmade.so COMMAND ${CMAKE_COMMAND} -E copy ${CMAKE_SOURCE_DIR}/made.txt libmade.so
+  DEPENDS made.txt COMMENT "Made")
+add_custom_target(made DEPENDS libmade.so)
+add_executable(corpus b.c)
+target_compile_definitions(corpus PRIVATE CORPUS="${CMAKE_SOURCE_DIR}/corpus")
+add_test(NAME utility COMMAND sh ${CMAKE_SOURCE_DIR}/script/run.sh)
+add_test(NAME loads COMMAND loader)
+add_test(NAME corpus COMMAND corpus)
+add_test(NAME imports COMMAND python3 ${CMAKE_SOURCE_DIR}/script/run.py)
+add_test(NAME compiles COMMAND sh ${CMAKE_SOURCE_DIR}/shared/compile.sh ${CMAKE_SOURCE_DIR}/programs/p.c)
+"""
 
-class Quick(unittest.TestCase):
+
+class SmallProject(unittest.TestCase):
     def setUp(self):
         folder = tempfile.TemporaryDirectory()
         self.addCleanup(folder.cleanup)
         self.root = pathlib.Path(folder.name).resolve()
         self.build = self.root / "out/release"
-        self.write("CMakeLists.txt", PROJECT)
         self.write("a.c", "int main(void) { return 0; }\n")
         self.write("b.c", "int main(void) { return 0; }\n")
         self.write("script/run.sh", "exit 0\n")
+        self.nowhere = self.root / "none"
+        self.nowhere.mkdir()
+
+    def configure(self, project, tests):
+        self.write("CMakeLists.txt", project)
         subprocess.run(["cmake", "-G", "Ninja", "-S", self.root, "-B", self.build], check=True, capture_output=True)
-        nowhere = self.root / "none"
-        nowhere.mkdir()
-        self.write("out/release/programs_of_tests.txt", f"a;{nowhere};unit;a\nb;{nowhere};unit,threads;b\n"
-                   f"script;{self.root}/script;unit\nlong;{nowhere};unit,slow\nrule;{nowhere};repo\n")
+        self.write("out/release/programs_of_tests.txt", tests)
 
     def write(self, name, text):
         path = self.root / name
@@ -50,6 +70,14 @@ class Quick(unittest.TestCase):
 
     def affected(self):
         return sorted(self.quick("--list")[1].split())
+
+
+class Quick(SmallProject):
+    def setUp(self):
+        super().setUp()
+        nowhere = self.nowhere
+        self.configure(PROJECT, f"a;{nowhere};unit;a\nb;{nowhere};unit,threads;b\n"
+                       f"script;{self.root}/script;unit\nlong;{nowhere};unit,slow\nrule;{nowhere};repo\n")
 
     def test_what_passed_is_affected_again_when_it_changes(self):
         self.assertEqual(self.affected(), ["a", "b", "script"])
@@ -84,6 +112,8 @@ class Quick(unittest.TestCase):
         self.assertEqual(self.affected(), ["b", "script"])
 
     def test_folders_that_changed_come_first_then_what_is_fast(self):
+        sys.path.insert(0, str(TOOL.parent))
+        self.addCleanup(sys.path.remove, str(TOOL.parent))
         spec = importlib.util.spec_from_file_location("quick_tests", TOOL)
         tool = importlib.util.module_from_spec(spec)
         spec.loader.exec_module(tool)
@@ -96,6 +126,53 @@ class Quick(unittest.TestCase):
     def test_without_a_build_it_says_so(self):
         (self.build / "programs_of_tests.txt").unlink()
         self.assertEqual(self.quick()[0], 2)
+
+
+class Readers(SmallProject):
+    def setUp(self):
+        super().setUp()
+        self.write("made.txt", "1\n")
+        self.write("corpus/one", "1\n")
+        self.write("shared/drawn.py", "NUMBER = 1\n")
+        self.write("drawn_too.py", "NUMBER = 1\n")
+        self.write("shared/compile.sh", "exit 0\n")
+        self.write("programs/p.c", "int main(void) { return 0; }\n")
+        self.write("include/nvm/a.h", "\n")
+        self.write("script/run.py", "import os, sys\nsys.path.append(os.path.dirname(os.path.dirname(__file__)))\n"
+                   "import drawn_too\nSCRIPT = 'shared/drawn.py'\n")
+        nowhere = self.nowhere
+        self.configure(READERS, f"utility;{nowhere};unit;made\nloads;{nowhere};unit;loader\n"
+                       f"corpus;{nowhere};unit;corpus\nimports;{nowhere};unit\ncompiles;{nowhere};unit\n")
+        code, output = self.quick()
+        self.assertEqual(code, 0, output)
+        self.assertEqual(self.affected(), [])
+
+    def expect(self, name, text, *tests):
+        self.write(name, text)
+        self.assertEqual(self.affected(), sorted(tests), name)
+        self.assertEqual(self.quick()[0], 0)
+        self.assertEqual(self.affected(), [])
+
+    def test_what_a_utility_makes(self):
+        self.expect("made.txt", "2\n", "utility")
+        self.write("made.txt", "3\n")
+        subprocess.run(["ninja", "-C", self.build, "made"], check=True, capture_output=True)
+        self.assertEqual(self.affected(), ["utility"])  # by what was built since
+
+    def test_a_library_that_comes_with_a_program(self):
+        self.expect("a.c", "int f(void) { return 1; }\n", "loads")
+
+    def test_a_folder_whose_name_is_compiled_in(self):
+        self.expect("corpus/two", "2\n", "corpus")
+
+    def test_scripts_outside_of_the_folder(self):
+        self.expect("drawn_too.py", "NUMBER = 2\n", "imports")
+        self.expect("shared/drawn.py", "NUMBER = 2\n", "imports")
+        self.expect("shared/compile.sh", "exit 0 # changed\n", "compiles")
+
+    def test_what_a_script_has_compiled(self):
+        self.expect("programs/p.c", "int main(void) { return 1; }\n", "compiles")
+        self.expect("include/nvm/a.h", "/* changed */\n", "compiles", "imports", "utility")
 
 
 if __name__ == "__main__":
