@@ -7,8 +7,8 @@
 //
 // Serial mode.  One thread at a time may ask to run alone: it waits until all others are outside, and they wait outside
 // until it is done.  Nothing can conflict with it then.  Asking for it while inside would wait for ever: a transaction
-// leaves first.  Requests are served in the order in which they came.  Threads that wait for long sleep: with hundreds of
-// them a thread that runs alone, and waits for a sync, would find no processor.
+// leaves first.  Requests are served in the order in which they came.  Threads that wait for long sleep: with hundreds
+// of them a thread that runs alone, and waits for a sync, would find no processor.
 //
 // The favourite.  A thread that has been the only one to run transactions for a while takes locks and draws versions by
 // plain stores (in_peace()): locked instructions wait for the fence before them (docs/design/005), which costs more

@@ -10,7 +10,9 @@
 //
 // Threads: one at a time, but for open() and the counters.  A thread comes back to the one that it used last, with a
 // ticket, until another thread takes it over between two transactions: the heap has numbers for 256 threads.
-//   owner_   ticket << 1 | whether it is in use;  the thread: ticket, 0 > 1 .. 1 > 0;  another: ticket, 0 > ticket + 1, 1
+//   owner_      ticket << 1 | whether it is in use
+//   the thread  ticket, 0 > ticket, 1 .. ticket, 1 > ticket, 0
+//   another     ticket, 0 > ticket + 1, 1
 // acquire and release at these changes hand on everything else, the heap's state of the number too. A number changes
 // hands after the fence of its last commit, as when a thread ends and the next one gets its number.
 #pragma once
