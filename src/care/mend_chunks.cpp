@@ -20,7 +20,7 @@
 namespace nvm::care {
 namespace {
 
-namespace on_media = logheap::layout;
+namespace in_chunk = logheap::layout;
 
 struct run_of_log {
   std::uint64_t offset;
@@ -30,7 +30,7 @@ struct run_of_log {
 std::vector<run_of_log> runs_of_log(const std::byte* base, const geometry& g) {
   std::vector<run_of_log> all;
   each_page_entry(base, g, [&](std::uint64_t page, const layout::page_entry& e) {
-    if (e.protocol != layout::slot_protocol::self_validating || e.store != on_media::owner) return;
+    if (e.protocol != layout::slot_protocol::self_validating || e.store != in_chunk::owner) return;
     all.push_back({g.page_offset(page), std::uint64_t{e.length_pages} << g.page_shift});
   });
   return all;
@@ -47,13 +47,13 @@ bool set_word(std::byte* base, std::uint64_t at, std::uint64_t to) {
   return true;
 }
 // Whether a line proves to be the root's at `place`.
-bool proves_root(const on_media::root& r, std::uint64_t place) {
-  return r.magic == on_media::root_magic &&
-         r.check == checksum(&r, offsetof(on_media::root, check), mix_seed(on_media::root_magic, place));
+bool proves_root(const in_chunk::root& r, std::uint64_t place) {
+  return r.magic == in_chunk::root_magic &&
+         r.check == checksum(&r, offsetof(in_chunk::root, check), mix_seed(in_chunk::root_magic, place));
 }
-on_media::root root_line(const std::byte* base, std::uint64_t at) {
-  on_media::root r{};
-  std::memcpy(&r, base + at, on_media::root_line_bytes);
+in_chunk::root root_line(const std::byte* base, std::uint64_t at) {
+  in_chunk::root r{};
+  std::memcpy(&r, base + at, in_chunk::root_line_bytes);
   return r;
 }
 
@@ -73,8 +73,8 @@ class root_mender {
   }
 
  private:
-  [[nodiscard]] std::uint64_t run_bytes() const { return round_up(sizeof(on_media::root), m_.g.page_bytes()); }
-  [[nodiscard]] std::uint64_t copy_at(std::uint64_t place) const { return place + on_media::root_copy_at(run_bytes()); }
+  [[nodiscard]] std::uint64_t run_bytes() const { return round_up(sizeof(in_chunk::root), m_.g.page_bytes()); }
+  [[nodiscard]] std::uint64_t copy_at(std::uint64_t place) const { return place + in_chunk::root_copy_at(run_bytes()); }
   [[nodiscard]] bool is_proved(std::uint64_t place) const {
     return proves_root(root_line(base_, place), place) || proves_root(root_line(base_, copy_at(place)), place);
   }
@@ -103,7 +103,7 @@ class root_mender {
   }
   // An entry of the page map that is zero holds, and says that nothing is there.
   [[nodiscard]] bool enter_again(std::uint64_t place) const {
-    const layout::page_entry e{static_cast<std::uint32_t>(run_bytes() / m_.g.page_bytes()), on_media::owner,
+    const layout::page_entry e{static_cast<std::uint32_t>(run_bytes() / m_.g.page_bytes()), in_chunk::owner,
                                layout::page_kind::run, layout::object_layout::raw,
                                layout::slot_protocol::self_validating};
     if (!is_proved(place) || !m_.enter(m_.g.page_of(place), e)) return false;
@@ -113,17 +113,17 @@ class root_mender {
 
   // Mends the line that never changes: from its copy, or by trying values of its words until its check holds.
   [[nodiscard]] bool mend_line(std::uint64_t place) const {
-    on_media::root r = root_line(base_, copy_at(place));
+    in_chunk::root r = root_line(base_, copy_at(place));
     if (!proves_root(r, place)) {
       r = root_line(base_, place);
-      r.magic = on_media::root_magic;
+      r.magic = in_chunk::root_magic;
       if (!try_words(r, place)) return false;
     }
-    std::memcpy(base_ + place, &r, on_media::root_line_bytes);
+    std::memcpy(base_ + place, &r, in_chunk::root_line_bytes);
     m_.note(mending::mended, place, "root of the log");
     return true;
   }
-  [[nodiscard]] bool try_words(on_media::root& r, std::uint64_t place) const {
+  [[nodiscard]] bool try_words(in_chunk::root& r, std::uint64_t place) const {
     if (proves_root(r, place)) return true;
     const auto tried = [&](std::uint64_t& word, std::uint64_t value) {
       const std::uint64_t was = word;
@@ -132,7 +132,7 @@ class root_mender {
       word = was;
       return false;
     };
-    if (tried(r.version, on_media::root_version) || tried(r.home_first, m_.g.home_offset()) ||
+    if (tried(r.version, in_chunk::root_version) || tried(r.home_first, m_.g.home_offset()) ||
         tried(r.home_bytes, m_.g.home_bytes)) {
       return true;
     }
@@ -145,76 +145,76 @@ class root_mender {
     }
     // The check itself is lost: a block proves the key.
     const bool is_proved = has_block_of(r, place);
-    if (is_proved) r.check = checksum(&r, offsetof(on_media::root, check), mix_seed(on_media::root_magic, place));
+    if (is_proved) r.check = checksum(&r, offsetof(in_chunk::root, check), mix_seed(in_chunk::root_magic, place));
     return is_proved;
   }
-  [[nodiscard]] bool has_block_of(const on_media::root& r, std::uint64_t place) const {
-    if (!std::has_single_bit(r.chunk_bytes) || r.chunk_bytes < on_media::chunk_bytes_min ||
-        r.chunk_bytes > on_media::chunk_bytes_max) {
+  [[nodiscard]] bool has_block_of(const in_chunk::root& r, std::uint64_t place) const {
+    if (!std::has_single_bit(r.chunk_bytes) || r.chunk_bytes < in_chunk::chunk_bytes_min ||
+        r.chunk_bytes > in_chunk::chunk_bytes_max) {
       return false;
     }
     for (const run_of_log& run : runs_) {
       if (run.offset == place) continue;
       for (std::uint64_t at = run.offset; run.offset + run.bytes - at >= r.chunk_bytes; at += r.chunk_bytes) {
-        const std::uint64_t use = content(base_, at + offsetof(on_media::chunk_header, use));
-        if (begins_with_block(at, on_media::generation_of(use), r)) return true;
+        const std::uint64_t use = content(base_, at + offsetof(in_chunk::chunk_header, use));
+        if (begins_with_block(at, in_chunk::generation_of(use), r)) return true;
       }
     }
     return false;
   }
-  [[nodiscard]] bool begins_with_block(std::uint64_t chunk, std::uint64_t generation, const on_media::root& r) const {
-    on_media::block_header h;
-    const logheap::block_place first{chunk, sizeof(on_media::chunk_header), generation, r.key};
+  [[nodiscard]] bool begins_with_block(std::uint64_t chunk, std::uint64_t generation, const in_chunk::root& r) const {
+    in_chunk::block_header h;
+    const logheap::block_place first{chunk, sizeof(in_chunk::chunk_header), generation, r.key};
     return logheap::inspect_block(base_, first, r.chunk_bytes, h) == logheap::block_fault::none;
   }
 
   // Words that change.  `first_chunk` comes with the list.
   void mend_words(std::uint64_t place) const {
     const auto at = [&](std::size_t field) { return place + field; };
-    const std::uint64_t through = at(offsetof(on_media::root, through));
-    if (!holds(base_, through) || content(base_, through) > on_media::version_max) {
+    const std::uint64_t through = at(offsetof(in_chunk::root, through));
+    if (!holds(base_, through) || content(base_, through) > in_chunk::version_max) {
       set_word(base_, through, 0);
       // Then only blocks tell: the last transaction of a thread counts if all of its blocks are there.
       m_.note(m_.closed ? mending::mended : mending::kept, through,
               "root of the log: which transactions have committed is told by their blocks");
     }
-    if (const std::uint64_t saved = at(offsetof(on_media::root, saved)); !holds(base_, saved)) {
+    if (const std::uint64_t saved = at(offsetof(in_chunk::root, saved)); !holds(base_, saved)) {
       set_word(base_, saved, 0);
       m_.note(mending::mended, saved, "root of the log: what was saved is not needed");
     }
     mend_session(place);
-    std::byte* const reserved = base_ + at(offsetof(on_media::root, reserved));
-    constexpr std::size_t bytes = sizeof(on_media::root) - offsetof(on_media::root, reserved);
+    std::byte* const reserved = base_ + at(offsetof(in_chunk::root, reserved));
+    constexpr std::size_t bytes = sizeof(in_chunk::root) - offsetof(in_chunk::root, reserved);
     if (std::any_of(reserved, reserved + bytes, [](std::byte b) { return b != std::byte{0}; })) {
       std::memset(reserved, 0, bytes);
-      m_.note(mending::mended, at(offsetof(on_media::root, reserved)), "root of the log: reserved words");
+      m_.note(mending::mended, at(offsetof(in_chunk::root, reserved)), "root of the log: reserved words");
     }
     // The next open would make the copy again, too, without a note.
-    if (std::memcmp(base_ + copy_at(place), base_ + place, on_media::root_line_bytes) != 0) {
-      std::memcpy(base_ + copy_at(place), base_ + place, on_media::root_line_bytes);
+    if (std::memcmp(base_ + copy_at(place), base_ + place, in_chunk::root_line_bytes) != 0) {
+      std::memcpy(base_ + copy_at(place), base_ + place, in_chunk::root_line_bytes);
       m_.note(mending::mended, copy_at(place), "root of the log: copy of its first line");
     }
   }
   // Greater than that of any chunk's use: blocks of a use that was never durable must not pass for a later one's.
   void mend_session(std::uint64_t place) const {
     constexpr std::uint64_t unused = 1 << 10;
-    const std::uint64_t word = place + offsetof(on_media::root, session);
-    const on_media::root line = root_line(base_, place);
+    const std::uint64_t word = place + offsetof(in_chunk::root, session);
+    const in_chunk::root line = root_line(base_, place);
     const std::uint64_t chunk_bytes = line.chunk_bytes;
-    const bool is_told = holds(base_, word) && content(base_, word) <= on_media::session_after_last;
+    const bool is_told = holds(base_, word) && content(base_, word) <= in_chunk::session_after_last;
     std::uint64_t newest = 0;
     for (const run_of_log& r : runs_) {
       if (r.offset == place || chunk_bytes == 0) continue;
       for (std::uint64_t at = r.offset; r.offset + r.bytes - at >= chunk_bytes; at += chunk_bytes) {
         const std::uint64_t generation =
-            on_media::generation_of(content(base_, at + offsetof(on_media::chunk_header, use)));
-        const std::uint64_t session = generation >> on_media::uses_bits;
+            in_chunk::generation_of(content(base_, at + offsetof(in_chunk::chunk_header, use)));
+        const std::uint64_t session = generation >> in_chunk::uses_bits;
         // A use that only looks like one (one of 256 does) does not make the word of the root wrong: a block says so.
         if (session > newest && (!is_told || begins_with_block(at, generation, line))) newest = session;
       }
     }
     if (is_told && content(base_, word) >= newest) return;
-    set_word(base_, word, std::min(newest + unused, on_media::session_after_last));
+    set_word(base_, word, std::min(newest + unused, in_chunk::session_after_last));
     m_.note(mending::mended, word, "root of the log: the number of its session is a new one");
   }
 
@@ -235,12 +235,12 @@ struct saved_chunks {
 class chunk_mender {
  public:
   chunk_mender(const chunk_mending& m, std::uint64_t root) : m_{m}, base_{m.base}, g_{m.g}, root_{root} {
-    const on_media::root r = root_line(base_, root);
+    const in_chunk::root r = root_line(base_, root);
     key_ = r.key;
     chunk_bytes_ = r.chunk_bytes;
     // The largest session that a generation can hold.
-    constexpr std::uint64_t most = (std::uint64_t{1} << (on_media::generation_bits - on_media::uses_bits)) - 1;
-    session_ = std::min(content(base_, root + offsetof(on_media::root, session)), most);
+    constexpr std::uint64_t most = (std::uint64_t{1} << (in_chunk::generation_bits - in_chunk::uses_bits)) - 1;
+    session_ = std::min(content(base_, root + offsetof(in_chunk::root, session)), most);
   }
 
   void run() {
@@ -260,21 +260,21 @@ class chunk_mender {
 
  private:
   [[nodiscard]] static std::uint64_t identity(std::uint64_t at) {
-    return at + offsetof(on_media::chunk_header, identity);
+    return at + offsetof(in_chunk::chunk_header, identity);
   }
-  [[nodiscard]] static std::uint64_t next(std::uint64_t at) { return at + offsetof(on_media::chunk_header, next); }
+  [[nodiscard]] static std::uint64_t next(std::uint64_t at) { return at + offsetof(in_chunk::chunk_header, next); }
   [[nodiscard]] static std::uint64_t previous(std::uint64_t at) {
-    return at + offsetof(on_media::chunk_header, previous);
+    return at + offsetof(in_chunk::chunk_header, previous);
   }
-  [[nodiscard]] static std::uint64_t use(std::uint64_t at) { return at + offsetof(on_media::chunk_header, use); }
-  [[nodiscard]] static std::uint64_t end(std::uint64_t at) { return at + offsetof(on_media::chunk_header, end); }
-  [[nodiscard]] static std::uint64_t owner(std::uint64_t at) { return at + offsetof(on_media::chunk_header, owner); }
-  [[nodiscard]] std::uint64_t first() const { return root_ + offsetof(on_media::root, first_chunk); }
-  [[nodiscard]] bool is_marked(std::uint64_t at) const { return content(base_, identity(at)) == on_media::chunk_magic; }
+  [[nodiscard]] static std::uint64_t use(std::uint64_t at) { return at + offsetof(in_chunk::chunk_header, use); }
+  [[nodiscard]] static std::uint64_t end(std::uint64_t at) { return at + offsetof(in_chunk::chunk_header, end); }
+  [[nodiscard]] static std::uint64_t owner(std::uint64_t at) { return at + offsetof(in_chunk::chunk_header, owner); }
+  [[nodiscard]] std::uint64_t first() const { return root_ + offsetof(in_chunk::root, first_chunk); }
+  [[nodiscard]] bool is_marked(std::uint64_t at) const { return content(base_, identity(at)) == in_chunk::chunk_magic; }
   [[nodiscard]] bool use_holds(std::uint64_t at) const {
     const std::uint64_t word = content(base_, use(at));
-    return on_media::generation_of(word) != 0 && std::uint64_t(on_media::use_of(word)) < on_media::chunk_uses &&
-           on_media::generation_of(word) >> on_media::uses_bits <= session_;
+    return in_chunk::generation_of(word) != 0 && std::uint64_t(in_chunk::use_of(word)) < in_chunk::chunk_uses &&
+           in_chunk::generation_of(word) >> in_chunk::uses_bits <= session_;
   }
 
   void find_chunks() {
@@ -306,7 +306,7 @@ class chunk_mender {
       while (is_lost(at + bytes) && content(base_, next(at + bytes - chunk_bytes_)) == at + bytes) {
         bytes += chunk_bytes_;
       }
-      const layout::page_entry e{static_cast<std::uint32_t>(bytes >> g_.page_shift), on_media::owner,
+      const layout::page_entry e{static_cast<std::uint32_t>(bytes >> g_.page_shift), in_chunk::owner,
                                  layout::page_kind::run, layout::object_layout::raw,
                                  layout::slot_protocol::self_validating};
       if (!m_.enter(g_.page_of(at), e)) continue;
@@ -339,7 +339,7 @@ class chunk_mender {
         ++all;
         listed += seen.contains(at) ? 1 : 0;
         const std::uint64_t word = content(base_, use(at));
-        any_used = any_used || (is_marked(at) && on_media::use_of(word) != on_media::chunk_use::free);
+        any_used = any_used || (is_marked(at) && in_chunk::use_of(word) != in_chunk::chunk_use::free);
       }
       if (listed != all && (listed != 0 || any_used)) return false;
     }
@@ -379,12 +379,12 @@ class chunk_mender {
   void read_uses() {
     for (const std::uint64_t at : chunks_) {
       if (!use_holds(at)) continue;
-      most_uses_ = std::max(most_uses_, on_media::generation_of(content(base_, use(at))) & 0xFFFF'FFFF);
+      most_uses_ = std::max(most_uses_, in_chunk::generation_of(content(base_, use(at))) & 0xFFFF'FFFF);
     }
   }
   void mend_header(std::uint64_t at) {
     if (!is_marked(at)) {
-      set_word(base_, identity(at), on_media::chunk_magic);
+      set_word(base_, identity(at), in_chunk::chunk_magic);
       m_.note(mending::mended, at, "mark of a chunk of the log");
     }
     if (!use_holds(at) || is_contradicted(at)) mend_use(at);
@@ -393,42 +393,42 @@ class chunk_mender {
   [[nodiscard]] bool is_contradicted(std::uint64_t at) {
     if (!m_.closed) return false;
     const std::uint64_t word = content(base_, use(at));
-    const auto what = on_media::use_of(word);
+    const auto what = in_chunk::use_of(word);
     const auto& saved = what_was_saved();
     if (saved.is_whole && saved.chain.contains(at))
-      return what != on_media::chunk_use::saved || !is_proved_by(at, word);
-    if (saved.is_whole && what == on_media::chunk_use::saved) return true;
-    if (saved.is_whole && what == on_media::chunk_use::free) return saved.used.contains(at);
-    if (what == on_media::chunk_use::free || is_proved_by(at, word)) return false;
-    return !on_media::bound_to(content(base_, end(at)), on_media::generation_of(word)) && generation_of(at) != 0;
+      return what != in_chunk::chunk_use::saved || !is_proved_by(at, word);
+    if (saved.is_whole && what == in_chunk::chunk_use::saved) return true;
+    if (saved.is_whole && what == in_chunk::chunk_use::free) return saved.used.contains(at);
+    if (what == in_chunk::chunk_use::free || is_proved_by(at, word)) return false;
+    return !in_chunk::bound_to(content(base_, end(at)), in_chunk::generation_of(word)) && generation_of(at) != 0;
   }
   [[nodiscard]] bool is_proved_by(std::uint64_t at, std::uint64_t use_word) const {
-    return proves(plausible_blocks(at), at, on_media::generation_of(use_word));
+    return proves(plausible_blocks(at), at, in_chunk::generation_of(use_word));
   }
   void mend_use(std::uint64_t at) {
     const auto& saved = what_was_saved();
     const auto in_chain = saved.chain.find(at);
     const std::uint64_t generation = in_chain != saved.chain.end() ? in_chain->second : generation_of(at);
-    on_media::chunk_use what = on_media::chunk_use::mixed;
+    in_chunk::chunk_use what = in_chunk::chunk_use::mixed;
     mending how = mending::mended;
     std::uint64_t chosen = generation;
     if (in_chain != saved.chain.end()) {
-      what = on_media::chunk_use::saved;
+      what = in_chunk::chunk_use::saved;
     } else if (saved.is_whole) {
-      if (!saved.used.contains(at)) what = on_media::chunk_use::free;
+      if (!saved.used.contains(at)) what = in_chunk::chunk_use::free;
     } else if (generation == 0) {
-      what = on_media::chunk_use::free;
+      what = in_chunk::chunk_use::free;
     } else {
       how = mending::kept;  // a cleaner may have recycled it
     }
     const bool is_lost = generation == 0 && !saved.is_whole && !plausible_blocks(at).empty();
-    if (chosen == 0) chosen = (std::max<std::uint64_t>(session_, 1) << on_media::uses_bits) | (most_uses_ + 1);
-    const bool by_cleaner = on_media::bound_to(content(base_, owner(at)), chosen) &&
-                            (content(base_, owner(at)) & on_media::stamp_cleaner) != 0;
-    set_word(base_, use(at), on_media::pack_use(what, chosen, by_cleaner && what != on_media::chunk_use::free));
+    if (chosen == 0) chosen = (std::max<std::uint64_t>(session_, 1) << in_chunk::uses_bits) | (most_uses_ + 1);
+    const bool by_cleaner = in_chunk::bound_to(content(base_, owner(at)), chosen) &&
+                            (content(base_, owner(at)) & in_chunk::stamp_cleaner) != 0;
+    set_word(base_, use(at), in_chunk::pack_use(what, chosen, by_cleaner && what != in_chunk::chunk_use::free));
     // A saved mapping is believed only about chunks that have an end.
-    if (m_.closed && what != on_media::chunk_use::free && !on_media::bound_to(content(base_, end(at)), chosen)) {
-      set_word(base_, end(at), on_media::pack_bound(static_cast<std::uint32_t>(end_of_blocks(at, chosen)), chosen));
+    if (m_.closed && what != in_chunk::chunk_use::free && !in_chunk::bound_to(content(base_, end(at)), chosen)) {
+      set_word(base_, end(at), in_chunk::pack_bound(static_cast<std::uint32_t>(end_of_blocks(at, chosen)), chosen));
     }
     if (is_lost) {
       m_.note(mending::lost, at, "a chunk of the log, of which nothing says how it was used: what may have been in it");
@@ -440,8 +440,8 @@ class chunk_mender {
   }
   [[nodiscard]] std::uint64_t end_of_blocks(std::uint64_t at, std::uint64_t generation) const {
     std::uint64_t behind = 0;
-    for (std::uint64_t in = sizeof(on_media::chunk_header); in < chunk_bytes_;) {
-      on_media::block_header h;
+    for (std::uint64_t in = sizeof(in_chunk::chunk_header); in < chunk_bytes_;) {
+      in_chunk::block_header h;
       const auto fault = logheap::inspect_block(base_, {at, in, generation, key_}, chunk_bytes_, h);
       in += logheap::step_over(fault, h);
       if (fault != logheap::block_fault::no_header) behind = in;
@@ -453,14 +453,14 @@ class chunk_mender {
   [[nodiscard]] std::vector<std::uint64_t> plausible_blocks(std::uint64_t at) const {
     constexpr std::size_t most = 32;
     constexpr std::uint32_t known_flags =
-        on_media::block_moved | on_media::block_allocations | on_media::block_entries_checked;
+        in_chunk::block_moved | in_chunk::block_allocations | in_chunk::block_entries_checked;
     std::vector<std::uint64_t> all;
-    for (std::uint64_t in = sizeof(on_media::chunk_header);
-         in <= chunk_bytes_ - sizeof(on_media::block_header) && all.size() < most; in += on_media::block_align) {
-      on_media::block_header h;
+    for (std::uint64_t in = sizeof(in_chunk::chunk_header);
+         in <= chunk_bytes_ - sizeof(in_chunk::block_header) && all.size() < most; in += in_chunk::block_align) {
+      in_chunk::block_header h;
       std::memcpy(&h, base_ + at + in, sizeof h);
-      const std::uint32_t low = h.flags & ((std::uint32_t{1} << on_media::entry_check_shift) - 1);
-      const bool may_be = h.version != 0 && h.version <= on_media::version_max && h.bytes <= chunk_bytes_ - in &&
+      const std::uint32_t low = h.flags & ((std::uint32_t{1} << in_chunk::entry_check_shift) - 1);
+      const bool may_be = h.version != 0 && h.version <= in_chunk::version_max && h.bytes <= chunk_bytes_ - in &&
                           h.bytes >= sizeof h + 8 * std::uint64_t{logheap::count_of(h)} && (low & ~known_flags) == 0 &&
                           logheap::peer_of(h) < g_.size_bytes();
       if (may_be) all.push_back(in);
@@ -471,7 +471,7 @@ class chunk_mender {
   [[nodiscard]] bool proves(const std::vector<std::uint64_t>& blocks, std::uint64_t at,
                             std::uint64_t generation) const {
     return generation != 0 && std::any_of(blocks.begin(), blocks.end(), [&](std::uint64_t in) {
-             on_media::block_header h;
+             in_chunk::block_header h;
              return logheap::inspect_block(base_, {at, in, generation, key_}, chunk_bytes_, h) !=
                     logheap::block_fault::no_header;
            });
@@ -489,13 +489,13 @@ class chunk_mender {
       found = generation;
       return true;
     };
-    if (use_holds(at) && proved(on_media::generation_of(content(base_, use(at))))) return found;
+    if (use_holds(at) && proved(in_chunk::generation_of(content(base_, use(at))))) return found;
     const std::uint64_t corrected = corrected_word(word_at(base_, use(at)), word_seed(use(at))) & checked_mask;
-    if (proved(on_media::generation_of(corrected))) return found;
+    if (proved(in_chunk::generation_of(corrected))) return found;
     std::uint64_t budget = (std::uint64_t{1} << 22) / blocks.size();
     for (const std::uint64_t uses : uses_of(at)) {
       for (std::uint64_t s = session_; s != 0 && budget != 0; --s, --budget) {
-        if (proved(s << on_media::uses_bits | uses)) return found;
+        if (proved(s << in_chunk::uses_bits | uses)) return found;
       }
     }
     return 0;
@@ -517,12 +517,12 @@ class chunk_mender {
   const saved_chunks& what_was_saved() {
     if (saved_) return *saved_;
     saved_.emplace();
-    std::uint64_t at = m_.closed ? content(base_, root_ + offsetof(on_media::root, saved)) : 0;
+    std::uint64_t at = m_.closed ? content(base_, root_ + offsetof(in_chunk::root, saved)) : 0;
     std::uint64_t version = 0;
     while (is_chunk(at) && !saved_->chain.contains(at)) {
-      on_media::block_header h;
+      in_chunk::block_header h;
       // Blocks of an earlier use may follow the one of saved records.
-      const std::uint64_t generation = generation_that_proves(at, {sizeof(on_media::chunk_header)});
+      const std::uint64_t generation = generation_that_proves(at, {sizeof(in_chunk::chunk_header)});
       if (!read_saved(at, generation, h, saved_->used) || (version != 0 && h.version != version)) break;
       saved_->chain[at] = generation;
       version = h.version;
@@ -532,18 +532,18 @@ class chunk_mender {
     return *saved_;
   }
   // Reads the block of saved records of a chunk, as a heap does that is opened; false: it is none.
-  [[nodiscard]] bool read_saved(std::uint64_t at, std::uint64_t generation, on_media::block_header& h,
+  [[nodiscard]] bool read_saved(std::uint64_t at, std::uint64_t generation, in_chunk::block_header& h,
                                 std::set<std::uint64_t>& used) const {
-    const logheap::block_place place{at, sizeof(on_media::chunk_header), generation, key_};
+    const logheap::block_place place{at, sizeof(in_chunk::chunk_header), generation, key_};
     if (logheap::inspect_block(base_, place, chunk_bytes_, h) != logheap::block_fault::none) return false;
     const std::uint64_t count = logheap::count_of(h);
-    if (h.bytes != sizeof h + count * sizeof(on_media::saved_record)) return false;
+    if (h.bytes != sizeof h + count * sizeof(in_chunk::saved_record)) return false;
     for (std::uint64_t i = 0; i < count; ++i) {
-      on_media::saved_record r;
+      in_chunk::saved_record r;
       std::memcpy(&r, base_ + place.offset() + sizeof h + i * sizeof r, sizeof r);
       const std::uint64_t kind = r.home_and_kind >> 56;
-      if (kind > std::uint64_t(on_media::saved_kind::chunk)) return false;
-      if (kind != std::uint64_t(on_media::saved_kind::chunk)) continue;
+      if (kind > std::uint64_t(in_chunk::saved_kind::chunk)) return false;
+      if (kind != std::uint64_t(in_chunk::saved_kind::chunk)) continue;
       if (!is_chunk(r.home_and_kind & checked_mask)) return false;
       used.insert(r.home_and_kind & checked_mask);
     }
@@ -554,8 +554,8 @@ class chunk_mender {
   [[nodiscard]] bool agrees_with_uses(const saved_chunks& saved) const {
     return std::ranges::all_of(chunks_, [&](std::uint64_t at) {
       const std::uint64_t word = content(base_, use(at));
-      const auto what = on_media::use_of(word);
-      const bool is_in_use = use_holds(at) && what != on_media::chunk_use::free && what != on_media::chunk_use::saved &&
+      const auto what = in_chunk::use_of(word);
+      const bool is_in_use = use_holds(at) && what != in_chunk::chunk_use::free && what != in_chunk::chunk_use::saved &&
                              is_proved_by(at, word);
       if (saved.chain.contains(at)) return !saved.used.contains(at) && (!is_in_use || !saved.used.empty());
       return !is_in_use || saved.used.contains(at);
@@ -591,7 +591,7 @@ void mend_chunks(const chunk_mending& m) {
   const std::uint64_t root = named_root(m.base, m.g);
   if (root == 0 || !proves_root(root_line(m.base, root), root)) return;
   const std::uint64_t bytes = root_line(m.base, root).chunk_bytes;
-  if (!std::has_single_bit(bytes) || bytes < on_media::chunk_bytes_min || bytes > on_media::chunk_bytes_max) return;
+  if (!std::has_single_bit(bytes) || bytes < in_chunk::chunk_bytes_min || bytes > in_chunk::chunk_bytes_max) return;
   chunk_mender{m, root}.run();
 }
 
@@ -599,10 +599,10 @@ void check_log_root_copy(const std::byte* base, const geometry& g,
                          const std::function<void(std::uint64_t offset, const char* finding)>& tell) {
   const std::uint64_t root = named_root(base, g);
   if (root == 0) return;
-  const std::uint64_t at = root + on_media::root_copy_at(round_up(sizeof(on_media::root), g.page_bytes()));
+  const std::uint64_t at = root + in_chunk::root_copy_at(round_up(sizeof(in_chunk::root), g.page_bytes()));
   const bool is_there =
-      std::any_of(base + at, base + at + on_media::root_line_bytes, [](std::byte b) { return b != std::byte{0}; });
-  for (std::uint64_t i = 0; is_there && i < on_media::root_line_bytes; i += 8) {
+      std::any_of(base + at, base + at + in_chunk::root_line_bytes, [](std::byte b) { return b != std::byte{0}; });
+  for (std::uint64_t i = 0; is_there && i < in_chunk::root_line_bytes; i += 8) {
     const std::uint64_t found = word_at(base, at + i), expected = word_at(base, root + i);
     if (found == expected) continue;
     char text[160];

@@ -42,9 +42,9 @@ bool is_plausible(const on_media::header& h) noexcept {
 }
 std::string number(std::uint64_t n) { return std::to_string(n); }
 
-class header_mender {
+class region_header_mender {
  public:
-  header_mender(const set_mending& m, std::uint64_t key) : m_{m}, base_{m.base}, g_{m.g}, key_{key} {
+  region_header_mender(const set_mending& m, std::uint64_t key) : m_{m}, base_{m.base}, g_{m.g}, key_{key} {
     for (const pages_of_set& p : pages_of_sets(base_, g_)) {
       const bool is_of_set = p.owner >= on_media::first_owner && p.set() < on_media::sets_max;
       if (is_of_set && p.layout == layout::object_layout::region && p.bytes == extent_bytes()) extents_.push_back(p);
@@ -477,6 +477,6 @@ bool proves_key(const std::byte* base, const geometry& g, std::uint64_t key) {
   return false;
 }
 
-void mend_headers_of_regions(const set_mending& m, std::uint64_t key) { header_mender{m, key}.run(); }
+void mend_headers_of_regions(const set_mending& m, std::uint64_t key) { region_header_mender{m, key}.run(); }
 
 }  // namespace nvm::care

@@ -21,9 +21,9 @@ namespace on_media = region::layout;
 constexpr std::uint64_t directory_bytes = sizeof(on_media::directory);
 constexpr std::uint64_t sealed_bytes = offsetof(on_media::directory, crc);
 
-class directory_mender {
+class set_directory_mender {
  public:
-  explicit directory_mender(const set_mending& m) : m_{m}, base_{m.base}, g_{m.g} {}
+  explicit set_directory_mender(const set_mending& m) : m_{m}, base_{m.base}, g_{m.g} {}
 
   void run() {
     for (const std::uint64_t at : places()) {
@@ -394,7 +394,7 @@ std::vector<pages_of_set> pages_of_sets(const std::byte* base, const geometry& g
   return all;
 }
 
-void mend_directory_of_sets(const set_mending& m) { directory_mender{m}.run(); }
+void mend_directory_of_sets(const set_mending& m) { set_directory_mender{m}.run(); }
 
 void mend_sets(const set_mending& m) {
   const auto place = read_anchor_word(m.base, m.g, anchor_word::regions);
