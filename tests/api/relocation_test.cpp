@@ -120,22 +120,24 @@ void expect_healthy(const std::string& path) {
   EXPECT_EQ(nvm_pool_check(path.c_str(), nullptr, nullptr, nullptr), 0) << nvm_errormsg();
 }
 
-struct kind {
+struct relocated_kind {
   pool_kind on;
   std::uint32_t engine;
   const char* name;
 };
-constexpr kind kinds[] = {{pool_kind::shm, NVM_ENGINE_UNDO, "undo"},
-                          {pool_kind::shm, NVM_ENGINE_REDO, "redo"},
-                          {pool_kind::shm, NVM_ENGINE_MNEMOSYNE, "mnemosyne"},
-                          {pool_kind::shm, NVM_ENGINE_MNEMOSYNE_UNDO, "mnemosyne_undo"},
-                          {pool_kind::ssd, NVM_ENGINE_UNDO, "ssd"},
-                          {pool_kind::log, NVM_ENGINE_LOG, "log"},
-                          {pool_kind::ssd_log, NVM_ENGINE_LOG, "ssd_log"}};
+constexpr relocated_kind relocated_kinds[] = {{pool_kind::shm, NVM_ENGINE_UNDO, "undo"},
+                                              {pool_kind::shm, NVM_ENGINE_REDO, "redo"},
+                                              {pool_kind::shm, NVM_ENGINE_MNEMOSYNE, "mnemosyne"},
+                                              {pool_kind::shm, NVM_ENGINE_MNEMOSYNE_UNDO, "mnemosyne_undo"},
+                                              {pool_kind::ssd, NVM_ENGINE_UNDO, "ssd"},
+                                              {pool_kind::log, NVM_ENGINE_LOG, "log"},
+                                              {pool_kind::ssd_log, NVM_ENGINE_LOG, "ssd_log"}};
 // Of these plain stores in a transaction are announced, so that a test may make them.
-bool stores_are_announced(const kind& k) { return k.engine != NVM_ENGINE_REDO && k.engine != NVM_ENGINE_MNEMOSYNE; }
+bool stores_are_announced(const relocated_kind& k) {
+  return k.engine != NVM_ENGINE_REDO && k.engine != NVM_ENGINE_MNEMOSYNE;
+}
 
-class relocation : public ::testing::TestWithParam<kind> {
+class relocation : public ::testing::TestWithParam<relocated_kind> {
  protected:
   void SetUp() override { know_types(); }
   [[nodiscard]] std::string path(const char* name = "pool") const { return place_.path(name); }
@@ -162,7 +164,7 @@ class relocation : public ::testing::TestWithParam<kind> {
  private:
   scratch place_{GetParam().on};
 };
-INSTANTIATE_TEST_SUITE_P(of, relocation, testing::ValuesIn(kinds_of_build(kinds)),
+INSTANTIATE_TEST_SUITE_P(of, relocation, testing::ValuesIn(kinds_of_build(relocated_kinds)),
                          [](const auto& i) { return i.param.name; });
 
 TEST_P(relocation, lets_two_copies_of_a_pool_be_open_at_once) {

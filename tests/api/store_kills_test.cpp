@@ -45,7 +45,7 @@ struct node {
   node* next;
 };
 
-std::string name_of(unsigned t, unsigned k) { return "thread/" + std::to_string(t) + "/" + std::to_string(k); }
+std::string name_of_killed(unsigned t, unsigned k) { return "thread/" + std::to_string(t) + "/" + std::to_string(k); }
 
 bool push(NVM_POOL* pool, nvm_store* s, std::uint64_t number) {
   if (nvm_tx_begin(pool) != 0) return false;
@@ -73,7 +73,7 @@ void work(NVM_POOL* pool, told& all, unsigned t, std::uint64_t seed) {
   for (;;) {
     const auto k = static_cast<unsigned>(random() % names);
     const auto other = static_cast<unsigned>(random() % names);
-    const std::string name = name_of(t, k);
+    const std::string name = name_of_killed(t, k);
     const std::int64_t items = mine.items[k].load();
     if (items == absent) {
       run(
@@ -83,7 +83,8 @@ void work(NVM_POOL* pool, told& all, unsigned t, std::uint64_t seed) {
       run(op::drop, k, 0, [&] { return nvm_store_delete(pool, name.c_str()) == 0; }, [&] { mine.items[k] = absent; });
     } else if (what == 1 && other != k) {
       run(
-          op::rename, k, other, [&] { return nvm_store_rename(pool, name.c_str(), name_of(t, other).c_str()) == 0; },
+          op::rename, k, other,
+          [&] { return nvm_store_rename(pool, name.c_str(), name_of_killed(t, other).c_str()) == 0; },
           [&] {
             mine.items[other] = items;
             mine.items[k] = absent;
@@ -136,7 +137,7 @@ void judge(const std::map<std::string, std::int64_t>& found, told& all, unsigned
   const unsigned k = doing >> 8 & 0xFF;
   const unsigned other = doing >> 16 & 0xFF;
   const auto there = [&](unsigned i) {
-    const auto at = found.find(name_of(t, i));
+    const auto at = found.find(name_of_killed(t, i));
     return at == found.end() ? absent : at->second;
   };
   std::int64_t after[names];
@@ -165,7 +166,7 @@ void judge(const std::map<std::string, std::int64_t>& found, told& all, unsigned
     as_after = as_after && there(i) == after[i];
   }
   for (unsigned i = 0; i < names && !as_before && !as_after; ++i) {
-    ADD_FAILURE() << name_of(t, i) << ": found " << there(i) << ", expected " << of.items[i].load() << " or "
+    ADD_FAILURE() << name_of_killed(t, i) << ": found " << there(i) << ", expected " << of.items[i].load() << " or "
                   << after[i] << ", of call " << doing;
   }
   for (unsigned i = 0; i < names; ++i) of.items[i] = there(i);

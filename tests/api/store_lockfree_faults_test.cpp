@@ -66,7 +66,7 @@ class killed_process : public structures_in_store {
     return m;
   }
 };
-INSTANTIATE_TEST_SUITE_P(everywhere, killed_process, testing::ValuesIn(grounds()), name_of);
+INSTANTIATE_TEST_SUITE_P(everywhere, killed_process, testing::ValuesIn(grounds()), name_of_ground);
 
 // The next process finds each call that had returned, and of the interrupted one all or nothing.
 TEST_P(killed_process, leaves_what_its_calls_have_promised) {
@@ -172,7 +172,7 @@ std::vector<ground> shm_only() {
   std::erase_if(all, [](const ground& g) { return std::string{g.name} != "shm_undo"; });
   return all;
 }
-INSTANTIATE_TEST_SUITE_P(shm, damaged_structures, testing::ValuesIn(kinds_of_build(shm_only())), name_of);
+INSTANTIATE_TEST_SUITE_P(shm, damaged_structures, testing::ValuesIn(kinds_of_build(shm_only())), name_of_ground);
 
 // A word of zeros holds its check: the pages say that there was a directory.
 TEST_P(damaged_structures, whose_directory_is_not_named_any_more_are_not_freed) {

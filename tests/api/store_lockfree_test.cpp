@@ -16,7 +16,7 @@
 namespace nvm::tests {
 namespace {
 
-INSTANTIATE_TEST_SUITE_P(everywhere, structures_in_store, testing::ValuesIn(grounds()), name_of);
+INSTANTIATE_TEST_SUITE_P(everywhere, structures_in_store, testing::ValuesIn(grounds()), name_of_ground);
 
 TEST_P(structures_in_store, have_names_of_their_own_and_all_memory_in_its_pages) {
   nvm_store* const a = attached("a");

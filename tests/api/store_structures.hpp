@@ -32,7 +32,7 @@ inline std::vector<ground> grounds() {
   }
   return all;
 }
-inline std::string name_of(const testing::TestParamInfo<ground>& p) {
+inline std::string name_of_ground(const testing::TestParamInfo<ground>& p) {
   constexpr const char* kinds[] = {"", "list", "hash", "skip_list", "tree"};
   return std::string{p.param.name} + "_" + kinds[p.param.kind];
 }

@@ -39,9 +39,9 @@ constexpr store_pool_kind store_kinds[] = {{"undo", false, NVM_ENGINE_UNDO},
                                            {"mnemosyne", false, NVM_ENGINE_MNEMOSYNE},
                                            {"ssd", true, NVM_ENGINE_UNDO}};
 
-struct item {
+struct stored_item {
   std::uint64_t number;
-  item* next;
+  stored_item* next;
   char text[48];
 };
 
@@ -95,16 +95,17 @@ class stores : public testing::TestWithParam<store_pool_kind> {
   void fill(nvm_store* s, std::uint64_t count, std::uint64_t from = 0) {
     for (std::uint64_t i = 0; i < count; ++i) {
       ASSERT_EQ(nvm_tx_begin(pool_), 0) << nvm_errormsg();
-      auto* const one = static_cast<item*>(nvm_store_alloc(s, 7, sizeof(item)));
+      auto* const one = static_cast<stored_item*>(nvm_store_alloc(s, 7, sizeof(stored_item)));
       ASSERT_NE(one, nullptr) << nvm_errormsg();
-      *one = {from + i, static_cast<item*>(nvm_store_get_root(s)), "an item"};
+      *one = {from + i, static_cast<stored_item*>(nvm_store_get_root(s)), "an item"};
       ASSERT_EQ(nvm_store_set_root(s, one), 0) << nvm_errormsg();
       ASSERT_EQ(nvm_tx_commit(pool_), 0) << nvm_errormsg();
     }
   }
   [[nodiscard]] static std::vector<std::uint64_t> numbers(nvm_store* s) {
     std::vector<std::uint64_t> all;
-    for (auto* i = static_cast<item*>(nvm_store_get_root(s)); i != nullptr; i = i->next) all.push_back(i->number);
+    for (auto* i = static_cast<stored_item*>(nvm_store_get_root(s)); i != nullptr; i = i->next)
+      all.push_back(i->number);
     return all;
   }
   std::vector<std::string> listed(const char* prefix) {
@@ -152,7 +153,7 @@ TEST_P(stores, keep_their_objects_and_roots_over_a_close) {
   nvm_store_info info;
   ASSERT_EQ(nvm_store_stat(pool_, "tenant/1", &info), 0) << nvm_errormsg();
   EXPECT_EQ(info.objects, 100U);
-  EXPECT_GE(info.used_bytes, 100 * sizeof(item));
+  EXPECT_GE(info.used_bytes, 100 * sizeof(stored_item));
   EXPECT_GT(info.pages, 1U);
   EXPECT_EQ(info.attached, 1U);
   EXPECT_EQ(info.mode, 0600U);
@@ -220,7 +221,7 @@ TEST_P(stores, of_one_transaction_change_together_or_not_at_all) {
   fill(two, 2);
   ASSERT_EQ(nvm_tx_begin(pool_), 0);
   for (nvm_store* s : {one, two}) {
-    auto* const i = static_cast<item*>(nvm_store_calloc(s, 7, 1, sizeof(item)));
+    auto* const i = static_cast<stored_item*>(nvm_store_calloc(s, 7, 1, sizeof(stored_item)));
     ASSERT_NE(i, nullptr) << nvm_errormsg();
     EXPECT_EQ(i->number, 0U);
     ASSERT_EQ(nvm_store_set_root(s, i), 0) << nvm_errormsg();
@@ -233,7 +234,7 @@ TEST_P(stores, of_one_transaction_change_together_or_not_at_all) {
   EXPECT_EQ(numbers(one), (std::vector<std::uint64_t>{1, 0}));
   EXPECT_EQ(numbers(two), (std::vector<std::uint64_t>{1, 0}));
   ASSERT_EQ(nvm_tx_begin(pool_), 0);
-  auto* const first = static_cast<item*>(nvm_store_get_root(one));
+  auto* const first = static_cast<stored_item*>(nvm_store_get_root(one));
   ASSERT_EQ(nvm_store_set_root(one, first->next), 0) << nvm_errormsg();
   ASSERT_EQ(nvm_free(pool_, first), 0) << nvm_errormsg();
   char* const text = nvm_store_strdup(two, "a text");
@@ -524,7 +525,7 @@ TEST_P(protected_stores, ten_thousand_stray_stores_trap_and_change_no_byte) {
     nvm_store* const s = attached(("s" + std::to_string(i)).c_str(), NVM_STORE_CREATE);
     ASSERT_NE(s, nullptr);
     fill(s, 100, i);
-    for (auto* o = static_cast<item*>(nvm_store_get_root(s)); o != nullptr; o = o->next) {
+    for (auto* o = static_cast<stored_item*>(nvm_store_get_root(s)); o != nullptr; o = o->next) {
       (i % 2 == 0 ? closed : read_only).push_back(reinterpret_cast<char*>(o));
     }
     ASSERT_EQ(nvm_store_detach(s), 0) << nvm_errormsg();
@@ -593,7 +594,7 @@ TEST_P(protected_stores, are_so_from_the_open_on_and_accessible_to_walks) {
 TEST_P(protected_stores, wait_for_transactions_that_may_still_write) {
   nvm_store* const s = attached("s", NVM_STORE_CREATE);
   fill(s, 2);
-  auto* const object = static_cast<item*>(nvm_store_get_root(s));
+  auto* const object = static_cast<stored_item*>(nvm_store_get_root(s));
   if (announces()) {
     ASSERT_EQ(nvm_tx_begin(pool_), 0);
     ASSERT_EQ(nvm_tx_log(&object->number, 8), 0) << nvm_errormsg();
@@ -652,13 +653,13 @@ TEST_P(stores, are_made_filled_and_deleted_by_four_threads) {
         if (s == nullptr) return;
         for (unsigned k = 0; k < 5; ++k) {
           must(nvm_tx_begin(pool_) == 0, "a begin");
-          auto* const one = static_cast<item*>(nvm_store_alloc(s, 7, sizeof(item)));
+          auto* const one = static_cast<stored_item*>(nvm_store_alloc(s, 7, sizeof(stored_item)));
           must(one != nullptr, "an allocation");
           if (one == nullptr) {
             must(nvm_tx_abort(pool_) == 0, "an abort");
             return;
           }
-          *one = {k, static_cast<item*>(nvm_store_get_root(s)), ""};
+          *one = {k, static_cast<stored_item*>(nvm_store_get_root(s)), ""};
           must(nvm_store_set_root(s, one) == 0, "a root");
           must(nvm_tx_commit(pool_) == 0, "a commit");
         }

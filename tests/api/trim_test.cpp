@@ -29,11 +29,11 @@ namespace {
 
 constexpr std::size_t mib = std::size_t{1} << 20;
 
-struct kind {
+struct trimmed_kind {
   const char* name;
   std::uint32_t medium, engine;
 };
-constexpr kind kinds[] = {
+constexpr trimmed_kind trimmed_kinds[] = {
     {"shm", NVM_MEDIUM_SHM, NVM_ENGINE_UNDO},
     {"shm_redo", NVM_MEDIUM_SHM, NVM_ENGINE_REDO},
     {"shm_mnemosyne", NVM_MEDIUM_SHM, NVM_ENGINE_MNEMOSYNE},
@@ -41,7 +41,7 @@ constexpr kind kinds[] = {
     {"ssd", NVM_MEDIUM_SSD, NVM_ENGINE_UNDO},
     {"ssd_log", NVM_MEDIUM_SSD, NVM_ENGINE_LOG},
 };
-bool is_log(const kind& k) { return k.engine == NVM_ENGINE_LOG; }
+bool is_log(const trimmed_kind& k) { return k.engine == NVM_ENGINE_LOG; }
 
 std::uint64_t allocated(const std::string& path) {
   struct stat s{};
@@ -59,7 +59,7 @@ struct node {
   unsigned char fill;
 };
 
-class trim : public testing::TestWithParam<kind> {
+class trim : public testing::TestWithParam<trimmed_kind> {
  protected:
   void create(std::size_t size = 4 * mib) {
     nvm_pool_options o{};
@@ -168,8 +168,8 @@ class trim : public testing::TestWithParam<kind> {
   std::string path = folder.path("pool.nvm");
   NVM_POOL* pool = nullptr;
 };
-INSTANTIATE_TEST_SUITE_P(kinds, trim, testing::ValuesIn(kinds),
-                         [](const testing::TestParamInfo<kind>& i) { return std::string{i.param.name}; });
+INSTANTIATE_TEST_SUITE_P(kinds, trim, testing::ValuesIn(trimmed_kinds),
+                         [](const testing::TestParamInfo<trimmed_kind>& i) { return std::string{i.param.name}; });
 
 TEST_P(trim, makes_the_file_take_less_and_keeps_what_is_in_use) {
   create();
