@@ -12,11 +12,12 @@
 #include <string>
 #include <vector>
 
+#include "door.hpp"
 #include "store/store.hpp"
 
-extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size);
+extern "C" int NVM_FUZZER(names)(const std::uint8_t* data, std::size_t size);
 
-namespace nvm::fuzz {
+namespace nvm::fuzz::names_door {
 namespace {
 
 [[noreturn]] void broken(const char* what) {
@@ -183,10 +184,10 @@ void use(image& in) {
 }
 
 }  // namespace
-}  // namespace nvm::fuzz
+}  // namespace nvm::fuzz::names_door
 
-int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
-  using namespace nvm::fuzz;
+int NVM_FUZZER(names)(const std::uint8_t* data, std::size_t size) {
+  using namespace nvm::fuzz::names_door;
   if (size == 0) return 0;
   image one = images()[data[0] % images().size()];
   for (std::size_t at = 1; at + 6 <= size; at += 6) {

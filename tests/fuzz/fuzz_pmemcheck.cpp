@@ -7,12 +7,13 @@
 #include <string_view>
 #include <vector>
 
+#include "door.hpp"
 #include "recorded.hpp"
 
 #include "crash_test/pmemcheck.hpp"
 
-extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size);
-extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+extern "C" int NVM_FUZZER(pmemcheck)(const std::uint8_t* data, std::size_t size);
+extern "C" int NVM_FUZZER(pmemcheck)(const std::uint8_t* data, std::size_t size) {
   using namespace nvm;
   if (size == 0) return 0;
   constexpr std::uint64_t image_max = 1 << 20;

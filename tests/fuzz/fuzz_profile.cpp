@@ -9,6 +9,7 @@
 
 #include "advisor/advisor.hpp"
 #include "base/checksum.hpp"
+#include "door.hpp"
 
 namespace {
 
@@ -25,11 +26,12 @@ std::string with_sum(std::string body) {
 
 void check(const nvm::advisor::profile& p) {
   using namespace nvm::advisor;
-  for (const site& s : p.sites) {
+  for (const nvm::advisor::site& s : p.sites) {
     for (const std::uint32_t n : p.whole_path(s)) require(n != 0 && n <= p.places.size());
   }
   for (const place& a : p.places) require(a.file <= p.files.size() && a.around < p.places.size() + 1);
-  for (const edge& e : p.edges) require(e.site != 0 && e.site <= p.sites.size() && e.place <= p.places.size());
+  for (const nvm::advisor::edge& e : p.edges)
+    require(e.site != 0 && e.site <= p.sites.size() && e.place <= p.places.size());
   for (const unit& u : p.units) require(u.file != 0 && u.file <= p.files.size());
   for (const medium m : {medium::shm, medium::nvm, medium::ssd, medium::tier}) {
     for (const ranked_site& r : rank(p, costs::usual(), {}, m, measure::energy)) {
@@ -41,8 +43,8 @@ void check(const nvm::advisor::profile& p) {
 
 }  // namespace
 
-extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size);
-extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+extern "C" int NVM_FUZZER(profile)(const std::uint8_t* data, std::size_t size);
+extern "C" int NVM_FUZZER(profile)(const std::uint8_t* data, std::size_t size) {
   using namespace nvm::advisor;
   const std::string text{reinterpret_cast<const char*>(data), size};
   std::string problem;

@@ -11,6 +11,7 @@
 #include <string_view>
 
 #include "../crash_test/trace_writer.hpp"
+#include "door.hpp"
 #include "hostile.hpp"
 #include "recorded.hpp"
 
@@ -95,8 +96,8 @@ std::vector<std::byte> trace_of(std::string_view input) {
 
 }  // namespace
 
-extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size);
-extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+extern "C" int NVM_FUZZER(recording)(const std::uint8_t* data, std::size_t size);
+extern "C" int NVM_FUZZER(recording)(const std::uint8_t* data, std::size_t size) {
   if (size == 0) return 0;
   std::vector<std::byte> trace;
   if (data[0] % 2 != 0) {

@@ -15,6 +15,7 @@
 #include <vector>
 
 #include "care/repair.hpp"
+#include "door.hpp"
 #include "nvm/store_kv.h"
 #include "pool/superblock.hpp"
 #include "pool_files.hpp"
@@ -22,9 +23,9 @@
 #include "space/cluster_image.hpp"
 #include "space/page_map.hpp"
 
-extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size);
+extern "C" int NVM_FUZZER(stores)(const std::uint8_t* data, std::size_t size);
 
-namespace nvm::fuzz {
+namespace nvm::fuzz::stores_door {
 namespace {
 
 constexpr const char* names[] = {"small", "grown", "with entries", "made later"};
@@ -196,10 +197,11 @@ void use(const bytes& file) {
 }
 
 }  // namespace
-}  // namespace nvm::fuzz
+}  // namespace nvm::fuzz::stores_door
 
-int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+int NVM_FUZZER(stores)(const std::uint8_t* data, std::size_t size) {
   using namespace nvm::fuzz;
+  using namespace stores_door;
   if (size == 0) return 0;
   bytes file = images()[data[0] % images().size()];
   static const std::vector<found_clusters> all{clusters_in(images()[0]), clusters_in(images()[1])};

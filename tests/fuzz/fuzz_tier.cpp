@@ -11,6 +11,7 @@
 #include <random>
 #include <vector>
 
+#include "door.hpp"
 #include "media/memory_device.hpp"
 #include "tier/page_file.hpp"
 
@@ -105,8 +106,8 @@ bool apply(std::vector<std::byte>& image, const std::uint8_t* e) {
 
 }  // namespace
 
-extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size);
-extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+extern "C" int NVM_FUZZER(tier)(const std::uint8_t* data, std::size_t size);
+extern "C" int NVM_FUZZER(tier)(const std::uint8_t* data, std::size_t size) {
   if (size == 0) return 0;
   static const std::vector<std::byte> images[] = {
       image_of(layout::page_coding::plain), image_of(layout::page_coding::lz4), image_of(layout::page_coding::zstd)};
