@@ -6,9 +6,9 @@
 namespace nvm::tests {
 
 namespace {
-constexpr std::uint32_t active_lists = 5, values = 6, elements_max = 160;
+constexpr std::uint32_t region_active_lists = 5, values = 6, elements_max = 160;
 // As of history_pool: records of a thread after which the next lists are in use.
-constexpr std::uint32_t records_of_lists = 20, records_at_the_end = 1500;
+constexpr std::uint32_t region_records_of_lists = 20, region_records_at_the_end = 1500;
 // Calls of a thread that does not wait for each, between two waits.
 constexpr std::uint32_t unwaited_max = 8;
 
@@ -270,9 +270,9 @@ void choose(recorded_transaction& x, unsigned me, std::uint32_t i, std::uint64_t
   const bool one = r / 64 % 3 == 0;  // all about one region
   for (std::uint32_t k = 0; k < x.count; ++k) {
     r = mix(r);
-    const std::uint32_t back = i >= records_of_lists && r % 8 == 0 ? records_of_lists : 0;
+    const std::uint32_t back = i >= region_records_of_lists && r % 8 == 0 ? region_records_of_lists : 0;
     x.accesses[k] = {};
-    x.accesses[k].key = (i - back) / records_of_lists * active_lists + r / 8 % active_lists;
+    x.accesses[k].key = (i - back) / region_records_of_lists * region_active_lists + r / 8 % region_active_lists;
     if (one) x.accesses[k].key = x.accesses[0].key;
     if (r / 64 % 2 == 0) x.accesses[k].append = (me * thread_log::records_max + i) * 4 + k + 1;
   }
@@ -285,7 +285,7 @@ bool history_regions::work(history_log& log, unsigned me, std::uint32_t count) {
   std::uint32_t transactions = mine.transactions.load(), calls = mine.calls.load();
   for (std::uint32_t n = 0; n < count; ++n) {
     const std::uint32_t i = mine.transactions.load();
-    if (i >= thread_log::records_max - records_at_the_end ||
+    if (i >= thread_log::records_max - region_records_at_the_end ||
         mine.lists_used + recorded_transaction::accesses_max * elements_max > thread_log::lists_max)
       break;
     std::uint64_t r = mix(std::uint64_t{me} << 40 | i);
@@ -296,7 +296,7 @@ bool history_regions::work(history_log& log, unsigned me, std::uint32_t count) {
     if (!run_transaction(log, me, x, mix(~r))) return false;
 
     const std::uint32_t j = mine.calls.load();
-    if (j >= thread_log::records_max - records_at_the_end) break;
+    if (j >= thread_log::records_max - region_records_at_the_end) break;
     constexpr explore::kv_call kinds[] = {explore::kv_call::get, explore::kv_call::insert, explore::kv_call::update,
                                           explore::kv_call::remove};
     r = mix(r);
@@ -320,7 +320,7 @@ bool history_regions::look_at_everything(history_log& log) {
   std::uint32_t transactions = mine.transactions.load(), last = 0;
   const std::uint32_t calls = mine.calls.load();
   for (const thread_log& t : log.threads) last = std::max(last, t.transactions.load());
-  const std::uint32_t used = (last / records_of_lists + 1) * active_lists;
+  const std::uint32_t used = (last / region_records_of_lists + 1) * region_active_lists;
   for (std::uint32_t key = 0; key < used; key += recorded_transaction::accesses_max) {
     const std::uint32_t i = mine.transactions.load();
     if (i >= thread_log::records_max) return failed(log, "the log is full");

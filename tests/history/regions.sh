@@ -4,4 +4,4 @@
 # explain the results of all of them. Each round begins with new pools.
 #
 # usage: regions.sh [--minutes N], as rounds.sh
-exec "$(dirname "$0")/rounds.sh" history_regions_test "$@"
+exec "$(dirname "$0")/rounds.sh" region_histories "$@"

@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
 # Rounds of a test of histories through kills, until the minutes are over; regions.sh and stores.sh say of what.
 #
-# usage: rounds.sh <target> [--minutes N]
-#   target     of tests/history: its tests named *through_kills* are run, and print lines such as
+# usage: rounds.sh <suite> [--minutes N]
+#   suite      of history_kills_tests: its tests named *through_kills* are run, and print lines such as
 #              "24 kills, 34004 transactions, 30497 calls, 104 cut off", whose numbers are added up
 #   --minutes  10 when not given; a round is always finished
 # Exit code: 0 every history has an order that explains it, 1 one has none, 2 wrong usage. HOLDFAST_BUILD names a build
@@ -10,7 +10,8 @@
 set -euo pipefail
 cd "$(dirname "$0")/../.."
 
-target=${1:?a target of tests/history}
+suite=${1:?a suite of history_kills_tests}
+target=history_kills_tests
 shift
 minutes=10
 if [ $# -gt 0 ]; then
@@ -45,7 +46,7 @@ rounds=0
 lines=
 code=0
 while [ -z "$stopped" ] && { [ "$rounds" -eq 0 ] || [ $((SECONDS / 60)) -lt "$minutes" ]; }; do
-  out=$("$program" --gtest_brief=1 --gtest_filter='*through_kills*') || code=1
+  out=$("$program" --gtest_brief=1 --gtest_filter="*/$suite.*through_kills*") || code=1
   if [ -n "$stopped" ]; then code=0; break; fi
   lines+=$(printf '%s\n' "$out" | grep ' kills, ' || true)$'\n'
   rounds=$((rounds + 1))

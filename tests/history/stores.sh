@@ -3,4 +3,4 @@
 # again and again; then some order of the calls has to explain the results of all of them, for each key.
 #
 # usage: stores.sh [--minutes N], as rounds.sh
-exec "$(dirname "$0")/rounds.sh" history_stores_test "$@"
+exec "$(dirname "$0")/rounds.sh" store_histories "$@"
