@@ -382,8 +382,8 @@ TEST(home_pages, agree_with_the_heap_whatever_comes_and_goes) {
 
 template <class Kind>
 class home_pages_over : public ::testing::Test {};
-using kinds = ::testing::Types<testing::leaves, testing::skip_lists<mapping_step::lock_free_readers>>;
-TYPED_TEST_SUITE(home_pages_over, kinds);
+using kinds_with_pages = ::testing::Types<testing::leaves, testing::skip_lists<mapping_step::lock_free_readers>>;
+TYPED_TEST_SUITE(home_pages_over, kinds_with_pages);
 
 // Random stores in place, which the heap takes from the pages; sometimes they are taken back instead.
 template <class Kind>

@@ -16,7 +16,7 @@ using testing::reserved_range;
 
 // Objects of 72 bytes, so that some lie over the end of a page and many share one.  Each has a lock that stands for the
 // isolation of transactions, and all its bytes are the same.
-constexpr std::uint64_t object_bytes = 72;
+constexpr std::uint64_t bytes_in_page = 72;
 struct object {
   std::mutex lock;
   int value = 0;  // guarded by `lock`, as the object's bytes are
@@ -40,7 +40,7 @@ unsigned run(const crowd& c, home_pages& pages, std::vector<object>& objects, co
   for (unsigned w = 0; w < c.writers; ++w) {
     writers.emplace_back([&, w] {
       std::mt19937_64 random{w};
-      std::vector<std::byte> bytes(object_bytes);
+      std::vector<std::byte> bytes(bytes_in_page);
       // On a busy machine whoever drops pages may get no turn for a while.
       const auto go_on = [&](unsigned i) {
         return i <= c.steps || (i <= 100 * c.steps && pages.statistics().built <= c.built);
@@ -66,7 +66,7 @@ unsigned run(const crowd& c, home_pages& pages, std::vector<object>& objects, co
         const std::uint64_t n = random() % objects.size();
         const std::lock_guard guard{objects[n].lock};
         const std::byte* const at = pages.at(homes[n]);
-        for (std::uint64_t i = 0; i < object_bytes; ++i) {
+        for (std::uint64_t i = 0; i < bytes_in_page; ++i) {
           if (std::to_integer<int>(at[i]) != objects[n].value) ++wrong;
         }
       }
@@ -84,7 +84,7 @@ unsigned run(const crowd& c, home_pages& pages, std::vector<object>& objects, co
           (void)pages.shrink(0);
           break;
         case 2:
-          pages.touch(homes[n], object_bytes);
+          pages.touch(homes[n], bytes_in_page);
           break;
         default:
           pages.drop(round_down(homes[n], page), (1 + random() % 4) * page);
@@ -100,13 +100,13 @@ unsigned run(const crowd& c, home_pages& pages, std::vector<object>& objects, co
 
 std::vector<home_t> homes_from(home_t first, std::uint64_t count) {
   std::vector<home_t> homes;
-  for (std::uint64_t n = 0; n < count; ++n) homes.push_back(first + n * object_bytes);
+  for (std::uint64_t n = 0; n < count; ++n) homes.push_back(first + n * bytes_in_page);
   return homes;
 }
 
 void crowd_over_bytes(std::uint64_t bytes_max, unsigned fault_threads, bool own_readers) {
   PAGE_GROUND(g, 100, bytes_max, fault_threads);
-  const auto homes = homes_from(page_ground::first, g.bytes() / object_bytes - page * 3 / object_bytes);
+  const auto homes = homes_from(page_ground::first, g.bytes() / bytes_in_page - page * 3 / bytes_in_page);
   std::vector<object> objects(homes.size());
   const home_read own = g.reader();
   const home_read* const reader = own_readers ? &own : nullptr;
@@ -121,7 +121,7 @@ void crowd_over_bytes(std::uint64_t bytes_max, unsigned fault_threads, bool own_
         g->unpin(home, bytes.size());
       });
   EXPECT_EQ(wrong, 0U);
-  for (std::size_t n = 0; n < homes.size(); ++n) ASSERT_TRUE(g.agrees(homes[n], object_bytes));
+  for (std::size_t n = 0; n < homes.size(); ++n) ASSERT_TRUE(g.agrees(homes[n], bytes_in_page));
   EXPECT_EQ(g->check(), "");
   EXPECT_EQ(g.resident(), g->statistics().pages);
   EXPECT_GT(g->statistics().built, 100U);
@@ -160,8 +160,8 @@ TEST(home_pages_threads, that_touch_one_page_at_once_all_see_it_whole) {
 
 template <class Kind>
 class home_pages_threads_over : public ::testing::Test {};
-using kinds = ::testing::Types<testing::leaves, testing::skip_lists<mapping_step::lock_free_readers>>;
-TYPED_TEST_SUITE(home_pages_threads_over, kinds);
+using kinds_with_pages = ::testing::Types<testing::leaves, testing::skip_lists<mapping_step::lock_free_readers>>;
+TYPED_TEST_SUITE(home_pages_threads_over, kinds_with_pages);
 
 TYPED_TEST(home_pages_threads_over, a_heap_load_what_was_committed_last_while_cleaners_work) {
   heap_settings settings = testing::small_settings();
@@ -172,7 +172,7 @@ TYPED_TEST(home_pages_threads_over, a_heap_load_what_was_committed_last_while_cl
   ground<TypeParam> g{400, settings};
   ASSERT_TRUE(g->start_cleaners()) << last_message();
   std::vector<home_t> homes;
-  for (unsigned i = 0; i < 300; ++i) homes.push_back(g.put(object_bytes, 0));
+  for (unsigned i = 0; i < 300; ++i) homes.push_back(g.put(bytes_in_page, 0));
   std::vector<object> objects(homes.size());
 
   const reserved_range range{settings.home_bytes};
@@ -211,9 +211,9 @@ TYPED_TEST(home_pages_threads_over, a_heap_load_what_was_committed_last_while_cl
   EXPECT_EQ(wrong, 0U);
   EXPECT_EQ(failures.load(), 0U);
   for (std::size_t n = 0; n < homes.size(); ++n) {
-    const std::vector<std::byte> expected(object_bytes, std::byte(objects[n].value));
-    ASSERT_EQ(std::memcmp(pages.at(homes[n]), expected.data(), object_bytes), 0);
-    ASSERT_EQ(g.look(homes[n], object_bytes), expected);
+    const std::vector<std::byte> expected(bytes_in_page, std::byte(objects[n].value));
+    ASSERT_EQ(std::memcmp(pages.at(homes[n]), expected.data(), bytes_in_page), 0);
+    ASSERT_EQ(g.look(homes[n], bytes_in_page), expected);
   }
   EXPECT_EQ(pages.check(), "");
   EXPECT_GT(pages.statistics().built, 20U);

@@ -10,7 +10,7 @@
 namespace nvm::logheap {
 namespace {
 
-constexpr home_t first = 1 << 20;
+constexpr home_t first_home = 1 << 20;
 constexpr std::uint64_t superblock_bytes = 4096;
 
 struct walked {
@@ -26,10 +26,10 @@ walked walk(const home_space& homes, home_t home, std::uint64_t size) {
 // Damage may have left nothing that tells of an object, and entries that lead from its addresses into the next one.
 TEST(home_space, calls_for_each_slot_of_a_range_that_begins_or_goes_on_where_none_is_known) {
   epochs threads;
-  home_space homes{threads, first, 1 << 20, superblock_bytes, 1};
+  home_space homes{threads, first_home, 1 << 20, superblock_bytes, 1};
   ASSERT_TRUE(homes.exists());
-  const home_t one = first + superblock_bytes;
-  const home_t two = first + 3 * superblock_bytes;
+  const home_t one = first_home + superblock_bytes;
+  const home_t two = first_home + 3 * superblock_bytes;
   for (const home_t home : {one, two}) ASSERT_TRUE(homes.learn(home, superblock_bytes)) << last_message();
 
   const walked before = walk(homes, one - 8, 16);
@@ -41,7 +41,7 @@ TEST(home_space, calls_for_each_slot_of_a_range_that_begins_or_goes_on_where_non
   const walked inside = walk(homes, two, superblock_bytes);
   EXPECT_TRUE(inside.all);
   EXPECT_EQ(inside.slots, std::vector<home_t>{two});
-  EXPECT_TRUE(walk(homes, first, superblock_bytes).slots.empty());
+  EXPECT_TRUE(walk(homes, first_home, superblock_bytes).slots.empty());
 }
 
 std::vector<home_space::slot> fill(home_space& homes, std::uint64_t size) {
@@ -55,11 +55,11 @@ TEST(home_space, holds_as_much_of_each_size_after_any_other) {
   std::vector<std::uint64_t> sizes{16, 500, 4096, 100000};
   do {
     epochs threads;
-    home_space homes{threads, first, 1 << 20, superblock_bytes, 1};
+    home_space homes{threads, first_home, 1 << 20, superblock_bytes, 1};
     ASSERT_TRUE(homes.exists());
     for (int round = 0; round < 3; ++round) {
       for (const std::uint64_t size : sizes) {
-        home_space fresh{threads, first, 1 << 20, superblock_bytes, 1};
+        home_space fresh{threads, first_home, 1 << 20, superblock_bytes, 1};
         const auto taken = fill(homes, size);
         EXPECT_GE(taken.size(), fill(fresh, size).size() * 9 / 10) << size << " bytes, round " << round;
         for (const home_space::slot& s : taken) homes.give(s);
@@ -73,7 +73,7 @@ TEST(home_space, holds_as_much_of_each_size_after_any_other) {
 TEST(home_space, counts_off_once_what_has_waited_and_left) {
   constexpr std::uint64_t size = 400;
   epochs threads;
-  home_space homes{threads, first, 1 << 20, superblock_bytes, 1};
+  home_space homes{threads, first_home, 1 << 20, superblock_bytes, 1};
   ASSERT_TRUE(homes.exists());
   const unsigned me = threads.join();
   threads.enter(me);
@@ -81,7 +81,7 @@ TEST(home_space, counts_off_once_what_has_waited_and_left) {
   ASSERT_EQ(freed[0].in, freed[1].in);
   const superblock* const left = freed[0].in;
   for (const home_space::slot& s : freed) {
-    (void)home_space::set(s, slot_word::state::freed, first, 1);
+    (void)home_space::set(s, slot_word::state::freed, first_home, 1);
     homes.give(s);
   }
   EXPECT_TRUE(homes.may_come(size));
