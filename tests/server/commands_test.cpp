@@ -304,10 +304,9 @@ TEST(memory, is_made_by_evicting_what_nobody_uses) {
   EXPECT_EQ(say("get k999\r\n"), value_of("k999", value));
 }
 
-#ifdef NVM_TEST_MEDIUM
 // Otherwise a store that is full of them has room for a few items.
 TEST(memory, of_damaged_items_is_used_again) {
-  if (std::string_view{NVM_TEST_MEDIUM} != "shm") return;  // whose file is what the server sees
+  if (medium_of_test() != "shm") return;  // whose file is what the server sees
   settings s = conversation::debugging();
   s.memory_bytes = 4U << 20;
   conversation say{s};
@@ -336,7 +335,6 @@ TEST(memory, of_damaged_items_is_used_again) {
   for (int i = 0; i < 2 * items; ++i) there += say("get n" + std::to_string(i) + "\r\n") != "END\r\n" ? 1 : 0;
   EXPECT_GT(there, items / 2);
 }
-#endif
 
 TEST(memory, that_may_not_be_evicted_is_refused) {
   settings s = conversation::debugging();

@@ -1,22 +1,20 @@
 // A client and a server without sockets: input is parsed, carried out against a store, and answered.
 #pragma once
 
+#include <cstdlib>
 #include <memory>
 #include <new>
 #include <stdexcept>
 #include <string>
 #include <string_view>
 
+#include "../scratch_folder.hpp"
+#include "server/durable_store.hpp"
 #include "server/environment.hpp"
 #include "server/executor.hpp"
 #include "server/protocol.hpp"
 #include "server/reply_buffer.hpp"
-#ifdef NVM_TEST_MEDIUM
-#include "../scratch_folder.hpp"
-#include "server/durable_store.hpp"
-#else
 #include "server/volatile_store.hpp"
-#endif
 
 namespace nvm::server {
 
@@ -110,21 +108,22 @@ class conversation {
   std::string_view late_refusal_;
 };
 
-#ifdef NVM_TEST_MEDIUM
-// Items in a pool that goes away with the program.
+// The medium of pools that items are in, which the environment names; empty: they are in memory.
+inline std::string medium_of_test() {
+  const char* const named = std::getenv("NVM_TEST_MEDIUM");
+  return named == nullptr ? "" : named;
+}
+
+// Items in a pool that goes away with the program, or in memory.
 inline std::shared_ptr<item_store> conversation::new_store(settings& given) {
+  if (medium_of_test().empty()) return std::make_shared<volatile_store>(given.memory_bytes);
   static int pools = 0;
-  given.medium = NVM_TEST_MEDIUM;
+  given.medium = medium_of_test();
   static const tests::scratch_folder folder{"server", given.medium == "ssd"};
   given.pool_path = folder.path(("pool" + std::to_string(pools++)).c_str());
   auto opened = durable_store::open(given);
   if (!opened) throw std::runtime_error(last_message());
   return std::move(*opened);
 }
-#else
-inline std::shared_ptr<item_store> conversation::new_store(settings& given) {
-  return std::make_shared<volatile_store>(given.memory_bytes);
-}
-#endif
 
 }  // namespace nvm::server
