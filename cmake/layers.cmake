@@ -35,8 +35,12 @@ if(NVM_SANITIZE MATCHES "^(address|thread)$" OR NVM_RECORD)
   set(HOLDFAST_SOURCES_AS_ONE 16)
 endif()
 set(HOLDFAST_TOOLS_AS_ONE ${HOLDFAST_SOURCES_AS_ONE})
+set(HOLDFAST_COLD_AS_ONE 0)
 if(CMAKE_BUILD_TYPE STREQUAL "Release" AND NOT NVM_SANITIZE)
   set(HOLDFAST_TOOLS_AS_ONE 16)
+  if(NOT NVM_RECORD)
+    set(HOLDFAST_COLD_AS_ONE 12)
+  endif()
 endif()
 
 # holdfast_read_as_one(<target> [TOOL]): sources with compile options of their own stay apart, and so do those
@@ -50,6 +54,22 @@ function(holdfast_read_as_one target)
   if(most)
     set_target_properties(${target} PROPERTIES UNITY_BUILD ON UNITY_BUILD_BATCH_SIZE ${most})
   endif()
+endfunction()
+
+# holdfast_read_cold_as_one(<target> <file>...): these sources of a layer, in a release build; its others stay apart.
+function(holdfast_read_cold_as_one target)
+  list(LENGTH ARGN count)
+  if(NOT HOLDFAST_COLD_AS_ONE OR count EQUAL 0)
+    return()
+  endif()
+  set_target_properties(${target} PROPERTIES UNITY_BUILD ON UNITY_BUILD_MODE GROUP)
+  math(EXPR units "(${count} + ${HOLDFAST_COLD_AS_ONE} - 1) / ${HOLDFAST_COLD_AS_ONE}")
+  set(number 0)
+  foreach(file IN LISTS ARGN)
+    math(EXPR unit "${number} * ${units} / ${count}")
+    math(EXPR number "${number} + 1")
+    set_source_files_properties(${file} PROPERTIES UNITY_GROUP cold_${unit})
+  endforeach()
 endfunction()
 
 # Headers that most sources of layers begin with, compiled once under the sanitizers, where no source is read by itself either.
@@ -130,19 +150,21 @@ function(holdfast_layer_number out layer)
   message(FATAL_ERROR "'${layer}' is no layer; cmake/layers.cmake lists them")
 endfunction()
 
-# holdfast_layer(<name> [SOURCES <file>...] [USES <lower layer>...] [LINK <library>...] [TOOL] [PLAIN])
+# holdfast_layer(<name> [SOURCES <file>...] [COLD <file>...] [USES <lower layer>...] [LINK <library>...] [TOOL] [PLAIN])
 #
 # Declares the target holdfast_<name>: a position-independent static library, or an interface
 # library when no sources are given. Sources are a written list, relative to the calling folder.
 # USES names layers of a smaller number only; their targets are linked publicly.
 # The objects stay available as holdfast_<name>_objects: the shared and the static holdfast library
-# are made of them. TOOL: no program is measured by it, so that a release build may read its sources as one. PLAIN: not
-# optimised under the sanitizers.
+# are made of them. TOOL: no program is measured by it, so that a release build may read its sources as one. COLD: more
+# sources, of a layer by which programs are measured, but through which no operation that is measured runs: opening and
+# closing, settings, reports. A release build may read these as one. PLAIN: not optimised under the sanitizers.
 function(holdfast_layer name)
-  cmake_parse_arguments(PARSE_ARGV 1 arg "TOOL;PLAIN" "" "SOURCES;USES;LINK")
-  if(arg_UNPARSED_ARGUMENTS)
-    message(FATAL_ERROR "holdfast_layer(${name}): unexpected ${arg_UNPARSED_ARGUMENTS}")
+  cmake_parse_arguments(PARSE_ARGV 1 arg "TOOL;PLAIN" "" "SOURCES;COLD;USES;LINK")
+  if(arg_UNPARSED_ARGUMENTS OR (arg_TOOL AND arg_COLD))
+    message(FATAL_ERROR "holdfast_layer(${name}): unexpected ${arg_UNPARSED_ARGUMENTS}, or COLD in a TOOL")
   endif()
+  list(APPEND arg_SOURCES ${arg_COLD})
   holdfast_layer_number(own ${name})
   foreach(lower IN LISTS arg_USES)
     holdfast_layer_number(number ${lower})
@@ -166,6 +188,7 @@ function(holdfast_layer name)
       set(tool TOOL)
     endif()
     holdfast_read_as_one(${target}_objects ${tool})
+    holdfast_read_cold_as_one(${target}_objects ${arg_COLD})
     set(variant usual)
     if(arg_PLAIN AND NVM_SANITIZE MATCHES "^(address|thread)$")
       set(variant plain)

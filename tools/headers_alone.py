@@ -114,18 +114,21 @@ def compilers(root, header):
 
 
 def read_as_one(root):
-    """Folders of src/ of which the release build reads several sources as one: their CMakeLists.txt say TOOL."""
-    lists = (root / "src").rglob("CMakeLists.txt")
-    return {root / "src" / file.relative_to(root / "src").parts[0] for file in lists
-            if re.search(r"\bTOOL\)", file.read_text())}
+    """What the release build reads several of as one: folders of src/ that say TOOL, and sources named after COLD."""
+    for file in (root / "src").rglob("CMakeLists.txt"):
+        text = file.read_text()
+        if re.search(r"\bTOOL\)", text):
+            yield root / "src" / file.relative_to(root / "src").parts[0]
+        for names in re.findall(r"\bCOLD\s+((?:[\w/]+\.cpp\s*)+)", text):
+            yield from (file.parent / name for name in names.split())
 
 
 def included_first(root):
     """What sources of src/ that are read apart include before anything else, as they name it."""
     first = re.compile(rb'^[ \t]*#[ \t]*include[ \t]+["<]([^">]+)[">]', re.MULTILINE)
-    together = read_as_one(root)
+    together = set(read_as_one(root))
     found = (first.search(source.read_bytes()) for source in (root / "src").rglob("*.cpp")
-             if together.isdisjoint(source.parents))
+             if together.isdisjoint((source, *source.parents)))
     return {root / "src" / match[1].decode() for match in found if match}
 
 

@@ -25,7 +25,7 @@ constexpr unsigned detached_frees_max = 64;
 // The thread takes one part in so many of a processor.
 constexpr std::uint64_t processor_share = 50;
 // Processor time of this thread: time that others took meanwhile does not count.
-std::uint64_t spent_ns() noexcept {
+std::uint64_t used_ns() noexcept {
   std::timespec t{};
   ::clock_gettime(CLOCK_THREAD_CPUTIME_ID, &t);
   return static_cast<std::uint64_t>(t.tv_sec) * 1'000'000'000 + static_cast<std::uint64_t>(t.tv_nsec);
@@ -230,10 +230,10 @@ void store_collector::run() noexcept {
       ++(busy ? sums_.rounds_put_off : sums_.rounds);
     }
     for (bool more = !busy; more;) {
-      const std::uint64_t since = spent_ns();
+      const std::uint64_t since = used_ns();
       more = stores_.collect_detached(
           {.ns_max = detached_slice_ns, .frees_max = detached_frees_max, .wanted_back = stores_.callers()});
-      if (stopped_within((spent_ns() - since) * (processor_share - 1))) return;
+      if (stopped_within((used_ns() - since) * (processor_share - 1))) return;
     }
   }
 }

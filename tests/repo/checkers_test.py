@@ -393,10 +393,14 @@ class Headers(CheckerCase):
         self.write("src/pool/leans.hpp", "#pragma once\ninline std::size_t n = 0;\n")
         self.write("src/pool/leans.cpp", '#include "pool/leans.hpp"\n')
         self.assertEqual(self.headers()[0], 0)  # the build compiles it first
-        self.write("src/pool/CMakeLists.txt", "holdfast_layer(pool SOURCES leans.cpp USES media base TOOL)\n")
-        code, output = self.headers()
-        self.assertEqual(code, 1)
-        self.assertIn("src/pool/leans.hpp: not by itself", output)
+        self.write("src/pool/other.cpp", "")
+        for said in ("SOURCES leans.cpp USES media base TOOL", "SOURCES other.cpp COLD leans.cpp USES media base"):
+            self.write("src/pool/CMakeLists.txt", f"holdfast_layer(pool {said})\n")
+            code, output = self.headers()
+            self.assertEqual(code, 1, said)
+            self.assertIn("src/pool/leans.hpp: not by itself", output)
+        self.write("src/pool/CMakeLists.txt", "holdfast_layer(pool SOURCES leans.cpp COLD other.cpp USES media base)\n")
+        self.assertEqual(self.headers()[0], 0)
 
     def test_a_public_header_that_is_not_c_is_found(self):
         self.write("include/nvm/a.h", "#ifndef A\n#define A\ninline int f(int &x) { return x; }\n#endif\n")
