@@ -247,6 +247,8 @@ result<nvm_lf*> open_one(NVM_POOL* pool, open_structures& all, const char* name,
   structure_side& side = *all.side;
   const bool bytes = (o.flags & NVM_LF_BYTES) != 0;
   auto found = side.find(name);
+  // It is there, or not, by a change that may be lost.
+  if (status whole = medium_is_whole(pool); !whole) return whole.error();
   if (found && o.mode == 2) return fail(errc::exists, "there is a lock-free structure '%s' already", name);
   if (!found) {
     if (found.error() != errc::not_found || o.mode == 1) return found.error();
@@ -345,8 +347,10 @@ int nvm_lf_names_in(nvm_store* store, int (*visit)(const char*, int, void*), voi
   std::vector<std::pair<std::string, int>> found;
   {
     const nvm::platform::in_call here;
-    const status s = api::in_structures_of(
-        store, {}, [&](api::open_structures& all) -> status { return api::list_names(all, found); });
+    const status s = api::in_structures_of(store, {}, [&](api::open_structures& all) -> status {
+      const status listed = api::list_names(all, found);
+      return listed ? api::medium_is_whole(store->pool) : listed;
+    });
     if (!s) return api::report(s.error());
   }
   for (const auto& [name, kind] : found) {
