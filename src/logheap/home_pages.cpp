@@ -50,6 +50,8 @@ status home_pages::start(std::vector<home_read> readers) noexcept {
       threads_.emplace_back([this, mine = std::move(read)]() noexcept { serve(mine); });
     }
   } catch (const std::system_error& e) {
+    // A limit of threads: fewer do as well.
+    if (!threads_.empty()) return {};
     return fail(errc::system, "threads that build home pages: %s", e.what());
   } catch (const std::bad_alloc&) {
     return fail(errc::no_memory, "no volatile memory for threads that build home pages");
@@ -77,19 +79,23 @@ void home_pages::forget_in_child() noexcept {
 // ---- building ----
 
 void home_pages::serve(const home_read& read) noexcept {
-  std::array<platform::user_faults::fault, 16> faults;
+  std::array<platform::user_faults::fault, 4> faults;  // and others for other threads
+  std::array<std::uint64_t, faults.size()> built;
   while (const std::size_t count = faults_->wait(faults)) {
     served_.fetch_add(count, std::memory_order_relaxed);
+    const platform::in_call here;
+    std::size_t n = 0;
     for (std::size_t i = 0; i < count; ++i) {
-      const platform::in_call here;
       const auto page = static_cast<std::uint64_t>(faults[i].page - settings_.base) / page_bytes;
       // The page was there already if two threads touched it, or a caller has built it; waiting threads look again.
       if (make_present(page, read, faults[i].to_store)) {
-        build_ahead(page, read);
+        built[n++] = page;
       } else {
         faults_->wake(faults[i].page);
       }
     }
+    // After all that threads wait for.
+    for (std::size_t i = 0; i < n; ++i) build_ahead(built[i], read);
   }
 }
 

@@ -99,8 +99,9 @@ class home_pages {
   // With less, threads would take pages from each other.
   static constexpr std::uint64_t bytes_max_least = 64 * page_bytes;
 
-  // Opens home pages, all absent, with a fault thread for each of `readers`, at least one.  errc::system: the system
-  // lacks what this needs (userfaultfd, pages of 4 KiB, threads), and the message says what; no_memory.
+  // Opens home pages, all absent, with a fault thread for each of `readers`, or as many as the system gives, at least
+  // one.  errc::system: the system lacks what this needs (userfaultfd, pages of 4 KiB, a thread), and the message says
+  // what; no_memory.
   [[nodiscard]] static result<std::unique_ptr<home_pages>> open(const home_pages_settings& settings,
                                                                 std::vector<home_read> readers) noexcept;
   // Reserves the addresses again; no thread may use the pages.  In a forked child as forget_in_child().
