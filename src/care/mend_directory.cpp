@@ -79,7 +79,9 @@ class directory_mender {
     names.wants_values = true;
     names.tell = [&](const keyed::fault& f) {
       faults_.emplace_back(f.what, f.place);
-      if (f.has_key) unproved_.emplace_back(names.key(), names.value());
+      if (f.has_key && names.key().size() <= layout::kv_name_bytes_max && names.value().size() == sizeof old_) {
+        unproved_.emplace_back(names.key(), names.value());
+      }
       return true;
     };
     names.meet = [&](const keyed::entry_found& e) {
@@ -137,7 +139,8 @@ class directory_mender {
       std::uint64_t place = 0;
       if (name.find('\0') != std::string::npos || names_.contains(name) || !add(name, value)) continue;
       std::memcpy(&place, value.data(), sizeof place);
-      note(mending::kept, place, "the name of a store, as it stands: \"" + name + "\"");
+      const keyed::readable as_it_stands{name.data(), name.size()};
+      note(mending::kept, place, std::string{"the name of a store, as it stands: \""} + as_it_stands.text + "\"");
     }
     unsigned n = 0;
     for (const std::uint64_t place : headers_) {
