@@ -109,11 +109,9 @@ class transaction : public transaction_core<M, log::lanes<M>> {
   // The most that a commit now would take of the log. Direct media find more log where the pool has room.
   [[nodiscard]] log_room room() const noexcept {
     if constexpr (M::atomic_batches) {
-      constexpr std::uint64_t entry = sizeof(layout::ring_entry) + 8;
       const auto& o = objects_.remaining();
-      // An object and its length; the words of its allocation.
-      return {sizeof(layout::ring_record) + M::batch::allowance_bytes + announced_.bytes + announced_.runs * entry +
-                  o.logged_bytes + o.fresh * (2 * entry + 2 * (entry + 8)) + o.frees * (entry + 8),
+      return {sizeof(layout::ring_record) + M::batch::allowance_bytes + announced_.bytes +
+                  announced_.runs * entry_bytes + o.logged_bytes + o.fresh * fresh_bytes + o.frees * word_bytes,
               lanes_.record_bytes_max()};
     } else {
       return {lanes_.logged_bytes(lane_), 0};
@@ -401,7 +399,7 @@ class transaction : public transaction_core<M, log::lanes<M>> {
   // Whether one record has room for an object of so many bytes, too; larger ones go straight to their place.
   [[nodiscard]] status fits_fresh(std::uint64_t bytes) const noexcept {
     if constexpr (M::atomic_batches) {
-      if (!failed_ && bytes < objects_.straight_from()) return fits(bytes);
+      if (!failed_) return fits(fresh_bytes + (bytes < objects_.straight_from() ? bytes : 0));
     }
     return {};
   }
@@ -544,7 +542,8 @@ class transaction : public transaction_core<M, log::lanes<M>> {
   [[nodiscard]] result<lsn_t> commit_batch() noexcept {
     batch_.clear();
     const log_room taken = room();
-    std::uint64_t left = taken.most - std::min(taken.used, taken.most);
+    const std::uint64_t used = taken.used + attached_.words.size() * word_bytes;
+    std::uint64_t left = taken.most - std::min(used, taken.most);
     // Exactly the announced bytes: others in the same line may belong to another transaction, half written.
     byte_range run{0, 0};
     for (const auto& e : sets_[0]->entries()) {
@@ -657,6 +656,12 @@ class transaction : public transaction_core<M, log::lanes<M>> {
     announced_ = {};
     attached_ = {};
   }
+
+  // Of a record of an atomic batch: what a range takes beside its bytes, a word with it, and a fresh object beside its
+  // bytes, which has a length and two words of its allocation.
+  static constexpr std::uint64_t entry_bytes = sizeof(layout::ring_entry) + 8;
+  static constexpr std::uint64_t word_bytes = entry_bytes + 8;
+  static constexpr std::uint64_t fresh_bytes = 2 * entry_bytes + 2 * word_bytes;
 
   bool log_failed_ = false;              // and the last announcement's old bytes are not kept
   std::vector<std::size_t> undo_marks_;  // of each level: where its entries begin
