@@ -53,7 +53,7 @@ class turns_of_build {
 };
 
 // The kinds that a test is run for: all, but every second one under a sanitizer.  Which ones goes by the day, so that
-// six days have all of them.
+// six days have all of them, but where a month ends.
 template <class Kinds>
 [[nodiscard]] auto kinds_of_build(const Kinds& all) {
   std::vector<std::decay_t<decltype(*std::begin(all))>> some;

@@ -122,7 +122,7 @@ TEST_P(gone_pages, that_a_device_has_lost_fail_calls_and_end_no_process) {
     if (!in_log || at / page_bytes % 16 == 0) pages.push_back(at);
   }
   // Behind a page cache each commit waits for a device.
-  const std::size_t stride = sanitized || GetParam().medium == NVM_MEDIUM_SSD ? 127 : 9;
+  const std::size_t stride = sanitized || GetParam().medium == NVM_MEDIUM_SSD ? 113 : 9;
   std::size_t first = 0;
   for (std::size_t i = static_cast<std::size_t>(day_of_run()) % stride; i < pages.size(); i += stride) {
     copy();
@@ -275,7 +275,7 @@ TEST_P(gone_pages, that_are_holes_are_found_where_contents_are_checked) {
   if (GetParam().engine == NVM_ENGINE_LOG) GTEST_SKIP() << "its entries have the log's checks: lost_pages_test";
   const geometry g = shape();
   const std::uint64_t data_end = g.data_offset + (std::uint64_t{g.size_pages} << g.page_shift);
-  const std::size_t stride = sanitized || GetParam().medium == NVM_MEDIUM_SSD ? 67 : 9;
+  const std::size_t stride = sanitized || GetParam().medium == NVM_MEDIUM_SSD ? 61 : 9;
   std::vector<std::uint64_t> pages{g.data_offset};  // and others, of which some hold nothing
   for (std::uint64_t at = g.data_offset + (1 + static_cast<std::uint64_t>(day_of_run()) % stride) * page_bytes;
        at < data_end; at += stride * page_bytes) {
