@@ -399,6 +399,8 @@ bool durable_store::is_whole(const nvm_lf_entry& e) noexcept {
 void durable_store::note_failure() noexcept {
   const std::lock_guard lock{failure_mutex_};
   if (failed_.load(std::memory_order_relaxed)) return;
+  // Want of memory fails the call that meets it, and changes nothing.
+  if (nvm_errno() == NVM_E_NO_MEMORY) return;
   if (nvm_errno() == NVM_E_CORRUPT) {
     // The rest can be served: a request for an item in a damaged place is answered with an error.
     if (!std::exchange(damage_told_, true)) say("nv-memcached: the pool is damaged: %s", nvm_errormsg());

@@ -56,20 +56,6 @@ void raise_descriptor_limit(unsigned connections) {
   ::setrlimit(RLIMIT_NOFILE, &limit);
 }
 
-// memcached's tests and tools learn ports that were chosen here from a file that this variable names.
-void tell_ports(const std::vector<listening_socket>& sockets) {
-  const char* const path = std::getenv("MEMCACHED_PORT_FILENAME");
-  if (path == nullptr) return;
-  const std::string temporary = std::string{path} + ".lck";
-  std::FILE* const f = std::fopen(temporary.c_str(), "we");
-  if (f == nullptr) return;
-  for (const listening_socket& s : sockets) {
-    if (s.port != 0) std::fprintf(f, "TCP %s: %d\n", s.is_ipv6 ? "INET6" : "INET", s.port);
-  }
-  std::fclose(f);
-  static_cast<void>(std::rename(temporary.c_str(), path));
-}
-
 }  // namespace
 
 struct service::parts {
@@ -90,6 +76,7 @@ struct service::parts {
   }
   void sweep();
   void hang_up_came() noexcept;
+  void tell_ports() const;
 
   environment shared;
   base_owner base{::event_base_new()};
@@ -102,6 +89,21 @@ struct service::parts {
   std::unique_ptr<item_session> session;
   counters* own = nullptr;
 };
+
+// memcached's tests and tools learn ports that were chosen here from a file that this variable names.
+void service::parts::tell_ports() const {
+  const char* const path = std::getenv("MEMCACHED_PORT_FILENAME");
+  if (path == nullptr) return;
+  const std::string temporary = std::string{path} + ".lck";
+  std::FILE* const f = std::fopen(temporary.c_str(), "we");
+  if (f == nullptr) return;
+  for (const auto& at : ears) {
+    const listening_socket& s = at->socket;
+    if (s.port != 0) std::fprintf(f, "TCP %s: %d\n", s.is_ipv6 ? "INET6" : "INET", s.port);
+  }
+  std::fclose(f);
+  static_cast<void>(std::rename(temporary.c_str(), path));
+}
 
 void service::parts::accept(const ear& at, int fd, const sockaddr_storage& peer, socklen_t peer_bytes) {
   // relaxed, all: counts, and a limit that need not be exact.
@@ -248,7 +250,6 @@ result<std::unique_ptr<service>> service::open(const settings& given, item_store
   for (const listening_socket& s : taken.of_clients) {
     if (const status added = all->add_listener(s); !added) return added.error();
   }
-  tell_ports(taken.of_clients);
   for (const listening_socket& s : taken.of_metrics) {
     if (const status opened = all->open_metrics(s); !opened) return opened.error();
   }
@@ -290,6 +291,8 @@ status service::run(std::function<void()> on_hang_up) {
   }
   int ended = 0;
   if (started) {
+    // Nothing is left that could fail, and signals are listened to.
+    all.tell_ports();
     notify_manager("READY=1");
     ended = ::event_base_dispatch(all.base.get());
     notify_manager("STOPPING=1");
