@@ -72,7 +72,10 @@ def would_be_built(inputs, tests):
     """Names of programs and libraries, as ninja says them in a dry run."""
     def dry(*targets):
         command = ["ninja", "-C", inputs.build, "-n", *targets]
-        return subprocess.run(command, text=True, capture_output=True, check=False).stdout
+        done = subprocess.run(command, text=True, capture_output=True, check=False)
+        if done.returncode != 0:
+            sys.exit(f"quick_tests: ninja cannot say what it would build: {(done.stdout + done.stderr)[-500:]}")
+        return done.stdout
     stale = set(LINKING.findall(dry(*sorted({p for t in tests for p in t.programs}))))
     all_that_runs = set().union(*(inputs.runs(test) for test in tests))
     # Commands of the project's own say what they like.
