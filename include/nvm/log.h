@@ -30,8 +30,8 @@ typedef struct nvm_log_options {
   uint32_t clean_below; /* percent of a chunk that live: cleaners take what has less, 1 to 90; default 20 */
   uint32_t clean_from;  /* percent of the pool's pages in use: cleaners work from there on, 1 to 100; default 80 */
   /* Threads that build pages which a program touches, 1 to 16, each with a cache of its own; default: as many as the
-   * machine has processors, at most 4.  These, the cleaners and one more take of the 256 threads that may have a
-   * transaction at the same time. */
+   * machine has processors, at most 4.  These threads, the cleaners and one of the engine count among the 256 that
+   * may have a transaction at the same time. */
   uint32_t fault_threads;
   /* Pages of 4 KiB that one touch may bring where a program reads upward, 1 to 256; default 16.  1: what it touches. */
   uint32_t fault_around;

@@ -12,6 +12,7 @@
 #include "api/misuse.hpp"
 #include "api/object_stores.hpp"
 #include "api/pool_object.hpp"
+#include "engine/log_choice.hpp"
 #include "nvm/gc.h"
 #include "nvm/stm.h"
 #include "object/garbage.hpp"
@@ -74,8 +75,12 @@ status pool_references::each(const std::function<bool(const counted_object&)>& v
   return done ? status{} : status{done.error()};
 }
 result<std::uint64_t> pool_references::root() noexcept { return pool_->engine->root(); }
-// Threads that settle wait for each other, and share one lane.
-result<tx::open_transaction*> pool_references::begin() noexcept { return pool_->engine->begin(lane_, parked_); }
+// Threads that settle wait for each other, and share one lane.  Others wait for them, with lanes of their own: nobody
+// may take it over, and have them wait for one.
+result<tx::open_transaction*> pool_references::begin() noexcept {
+  if (!parked_) lane_ = engines::kept_lane;
+  return pool_->engine->begin(lane_, parked_);
+}
 unsigned pool_references::lanes() noexcept { return pool_->engine->lanes(); }
 std::uint64_t pool_references::turns_of(unsigned lane) noexcept { return pool_->engine->turns_of(lane); }
 bool pool_references::any_barriers() noexcept { return isolation::participant::any_inside(&pool_->barriers); }

@@ -10,6 +10,10 @@
 
 namespace nvm::engines {
 
+// As the lane with which a thread begins first: no other thread takes over the lane that it gets.  Any other engine
+// makes nothing of it.
+inline constexpr unsigned kept_lane = ~0U;
+
 // Choices of a program at each open.
 struct log_choice {
   std::uint32_t mapping = NVM_MAPPING_LEAVES;  // enum nvm_mapping

@@ -10,7 +10,8 @@
 //
 // The first object of home space is the engine's own: two copies of the words that other pools have in their anchors.
 //
-// Lanes are numbers of threads in the heap: a thread keeps one until it ends, or another takes it over that finds none.
+// Lanes are numbers of threads in the heap: a thread keeps one until it ends, or until a thread that finds none free
+// takes it over.
 #pragma once
 
 #include <algorithm>
@@ -94,8 +95,10 @@ class log_engine final : public engine, private logheap::transaction_host {
   }
 
   result<open_transaction*> begin(unsigned& lane, bool& parked) noexcept override {
+    const bool keeps = !parked && lane == kept_lane;
     auto f = face_of(lane, parked);
     if (!f) return f.error();
+    if (keeps) (*f)->keep();
     if (status s = (*f)->begin(); !s) {
       (*f)->let_go();
       return s.error();
@@ -510,8 +513,8 @@ class log_engine final : public engine, private logheap::transaction_host {
   std::vector<thread_type*> readers_;  // of the threads that build home pages
   std::unique_ptr<logheap::home_memory> memory_;
   std::array<std::atomic<face*>, epochs::threads_max> faces_{};
-  // Whether threads take over numbers of idle ones.  Translated loads of a barrier transaction use one without being in
-  // a transaction of ours.
+  // Whether threads take over numbers of idle ones.  False with translated loads: a barrier transaction then reads by
+  // its number before it begins one of ours.
   bool hands_over_ = false;
   waiting_line waiting_;                 // of threads that found no number
   std::atomic<unsigned> next_taken_{0};  // number at which the next search for an idle one begins

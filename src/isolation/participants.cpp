@@ -20,8 +20,8 @@ namespace {
 // Tickets, served in order: the thread that asks first runs alone first.
 alignas(line_bytes) constinit std::atomic<std::uint64_t> next_ticket{0};
 constinit std::atomic<std::uint64_t> now_served{0};
-// Threads that wait for long sleep until one of these changes: the gate of their ticket, or that of all that wait
-// outside.  A gate is read before what it stands for, and changed after it.
+// A thread that has waited for long sleeps at a gate: its ticket's, or the one of all that wait outside.  It reads the
+// gate, then the condition; a change of the condition opens the gate afterwards.
 struct alignas(line_bytes) gate {
   std::atomic<std::uint32_t> changes{0};
   void open() noexcept {
@@ -170,7 +170,8 @@ void participant::end_serial() noexcept {
   serial_owner.store(nullptr, std::memory_order_release);
   const std::uint64_t next = now_served.fetch_add(1, std::memory_order_release) + 1;
   of_ticket[next % gates_of_tickets].open();
-  of_those_outside.open();
+  // The last of those that want to run alone lets the others in.
+  if (next_ticket.load(std::memory_order_relaxed) == next) of_those_outside.open();
 }
 
 void participant::wait_for_older(std::uint64_t version) noexcept {

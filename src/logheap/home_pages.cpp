@@ -50,7 +50,7 @@ status home_pages::start(std::vector<home_read> readers) noexcept {
       threads_.emplace_back([this, mine = std::move(read)]() noexcept { serve(mine); });
     }
   } catch (const std::system_error& e) {
-    // A limit of threads: fewer do as well.
+    // The system's limit of threads: those that have started suffice.
     if (!threads_.empty()) return {};
     return fail(errc::system, "threads that build home pages: %s", e.what());
   } catch (const std::bad_alloc&) {
@@ -79,7 +79,7 @@ void home_pages::forget_in_child() noexcept {
 // ---- building ----
 
 void home_pages::serve(const home_read& read) noexcept {
-  std::array<platform::user_faults::fault, 4> faults;  // and others for other threads
+  std::array<platform::user_faults::fault, 4> faults;  // few: other fault threads take the rest
   std::array<std::uint64_t, faults.size()> built;
   while (const std::size_t count = faults_->wait(faults)) {
     served_.fetch_add(count, std::memory_order_relaxed);

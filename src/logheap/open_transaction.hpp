@@ -8,11 +8,11 @@
 ///   3. lines into the home pages that are there; U
 /// Abort: old bytes into announced ranges; U.
 //
-// Threads: one at a time, but for open() and the counters.  A thread comes back to the one that it used last, with a
-// ticket, until another thread takes it over between two transactions: the heap has numbers for 256 threads.
-//   owner_      ticket << 1 | whether it is in use
-//   the thread  ticket, 0 > ticket, 1 .. ticket, 1 > ticket, 0
-//   another     ticket, 0 > ticket + 1, 1
+// Threads: one at a time, but for open() and the counters.  The heap has numbers for 256 threads.  A thread comes back
+// to its transaction by a ticket; between two transactions a thread that finds no number may take it over.
+///   owner_      ticket << 1 | whether it is in use
+///   the thread  ticket, 0 > ticket, 1 .. ticket, 1 > ticket, 0
+///   another     ticket, 0 > ticket + 1, 1
 // acquire and release at these changes hand on everything else, the heap's state of the number too. A number changes
 // hands after the fence of its last commit, as when a thread ends and the next one gets its number.
 #pragma once
@@ -85,21 +85,26 @@ class open_transaction final : public tx::open_transaction, public tx::home_read
   // In use by a thread that joined the heap; its ticket.
   [[nodiscard]] std::uint32_t join(thread& who) noexcept {
     who_ = &who;
+    number_ = who.number();
     return adopt();
   }
   // In use, and another thread's from now on; its ticket.
   [[nodiscard]] std::uint32_t adopt() noexcept {
     const std::uint32_t ticket = next_ticket(owner_.load(std::memory_order_relaxed));
     owner_.store(ticket << 1 | 1, std::memory_order_relaxed);
+    keeps_ = false;
     return ticket;
   }
   // It stays in use until it is joined again: nobody takes it over.
   void leave_heap() noexcept { heap_.leave(*std::exchange(who_, nullptr)); }
   // The thread with this ticket uses it again.  False: another thread has taken it over.
   [[nodiscard]] bool resume(std::uint32_t ticket) noexcept {
-    std::uint32_t idle = ticket << 1;
-    return owner_.compare_exchange_strong(idle, idle | 1, std::memory_order_acquire, std::memory_order_relaxed);
+    std::uint32_t now = ticket << 1;
+    if (owner_.compare_exchange_strong(now, now | 1, std::memory_order_acquire, std::memory_order_relaxed)) return true;
+    return now == (ticket << 1 | 1) && keeps_;
   }
+  // Nobody takes it over from now on.
+  void keep() noexcept { keeps_ = true; }
   // Another thread uses it from now on, if it is idle; its ticket.
   [[nodiscard]] std::optional<std::uint32_t> take_over() noexcept {
     std::uint32_t now = owner_.load(std::memory_order_relaxed);
@@ -110,9 +115,9 @@ class open_transaction final : public tx::open_transaction, public tx::home_read
     }
     return ticket;
   }
-  // The thread's use ends.
+  // The thread's use ends.  The process may be at its end, and the number given up by then.
   void let_go() noexcept {
-    if (host_.hand_on(lane())) return;
+    if (keeps_ || host_.hand_on(number_)) return;
     owner_.store(owner_.load(std::memory_order_relaxed) & ~1U, std::memory_order_release);
   }
   static constexpr unsigned ticket_bits = 24;
@@ -247,7 +252,7 @@ class open_transaction final : public tx::open_transaction, public tx::home_read
   } catch (const std::bad_alloc&) {
     return doom(fail(errc::no_memory, "no volatile memory for %zu words", words.size()));
   }
-  unsigned lane() const noexcept override { return who_->number(); }
+  unsigned lane() const noexcept override { return number_; }
   status publish_types(const void* map, std::uint64_t bytes) noexcept override {
     auto old = host_.read_anchor(anchor_word::types);
     if (!old) return old.error();
@@ -508,6 +513,8 @@ class open_transaction final : public tx::open_transaction, public tx::home_read
   }
 
   std::atomic<std::uint32_t> owner_{1};
+  unsigned number_ = 0;  // in the heap, of the thread that joined
+  bool keeps_ = false;   // nobody takes it over; of the thread that has it
   transaction_host& host_;
   Heap& heap_;
   home_memory& memory_;

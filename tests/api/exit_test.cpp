@@ -50,6 +50,7 @@ struct used {
     pair& p = pairs[n];
     bool done = false;
     if (n < 2) {
+      if (n == 1) ::usleep(static_cast<useconds_t>(i % 4 * 1000));  // it may be idle when the process ends
       if (nvm_tx_begin(pool) == 0) {
         if (nvm_tx_log(&p, sizeof p) == 0) {
           p.first = i;

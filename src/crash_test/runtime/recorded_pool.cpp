@@ -144,7 +144,7 @@ class recorded_engine final : public engine {
     auto begun = inner_->begin(lane, parked);
     if (!begun) return begun;
     // This thread owns the lane now, and its wrapper with it.
-    std::unique_ptr<recorded_transaction>& t = transactions_[lane];
+    std::unique_ptr<recorded_transaction>& t = transactions_[(*begun)->lane()];
     if (t == nullptr) t.reset(new (std::nothrow) recorded_transaction{**begun, base_});
     if (t == nullptr) {
       std::vector<tx::hook> none;
