@@ -1,6 +1,7 @@
 #include "isolation/participants.hpp"
 
 #include <algorithm>
+#include <chrono>
 #include <mutex>
 #include <new>
 #include <thread>
@@ -20,32 +21,23 @@ namespace {
 // Tickets, served in order: the thread that asks first runs alone first.
 alignas(line_bytes) constinit std::atomic<std::uint64_t> next_ticket{0};
 constinit std::atomic<std::uint64_t> now_served{0};
-// A thread that has waited for long sleeps at a gate: its ticket's, or the one of all that wait outside.  It reads the
-// gate, then the condition; a change of the condition opens the gate afterwards.
-struct alignas(line_bytes) gate {
-  std::atomic<std::uint32_t> changes{0};
-  void open() noexcept {
-    changes.fetch_add(1, std::memory_order_release);
-    changes.notify_all();
-  }
-  template <class Ready>
-  void wait_until(Ready&& ready) noexcept {
-    constexpr unsigned rounds_awake = 128;
-    for (unsigned round = 0;; ++round) {
-      // acquire: pairs with open(): a change that is seen here is seen by ready().
-      const std::uint32_t seen = changes.load(std::memory_order_acquire);
-      if (ready()) return;
-      if (round < rounds_awake) {
-        pause_in_round(round);
-      } else {
-        changes.wait(seen, std::memory_order_acquire);
-      }
+// Waits until nobody is left before this thread, as before() says.  With hundreds that wait, the one they wait for
+// would find no processor if all looked all the time: the more are before a thread, the longer it sleeps.
+template <class Before>
+void wait_in_turn(Before&& before) noexcept {
+  constexpr unsigned rounds_awake = 64;
+  constexpr std::uint64_t most = 200;
+  for (unsigned round = 0;; ++round) {
+    const std::uint64_t left = before();
+    if (left == 0) return;
+    if (left == 1 || round < rounds_awake) {
+      pause_in_round(round);
+    } else {
+      const platform::uncancelled until_awake;
+      std::this_thread::sleep_for(std::chrono::microseconds{50} * std::min(left, most));
     }
   }
-};
-constexpr std::uint64_t gates_of_tickets = 64;
-constinit gate of_ticket[gates_of_tickets];
-constinit gate of_those_outside;
+}
 constinit spin_lock list_lock;
 constinit std::uint64_t made = 0;  // under list_lock
 // Stands in for the favourite while its favour is being ended: a thread that enters waits for the lock until the
@@ -147,7 +139,11 @@ void participant::wait_outside() noexcept {
   do {
     leave();
     // acquire: pairs with end_serial(): what the thread that was alone did.
-    of_those_outside.wait_until([] { return serial_owner.load(std::memory_order_acquire) == nullptr; });
+    wait_in_turn([]() -> std::uint64_t {
+      if (serial_owner.load(std::memory_order_acquire) == nullptr) return 0;
+      // relaxed: how long to sleep.
+      return 1 + next_ticket.load(std::memory_order_relaxed) - now_served.load(std::memory_order_relaxed);
+    });
     publish();
   } while (serial_owner.load(std::memory_order_seq_cst) != nullptr);
 }
@@ -156,7 +152,7 @@ void participant::enter_alone(const void* subject) noexcept {
   subject_.store(subject, std::memory_order_relaxed);
   const std::uint64_t mine = next_ticket.fetch_add(1, std::memory_order_relaxed);
   // acquire: pairs with the release in end_serial().
-  of_ticket[mine % gates_of_tickets].wait_until([mine] { return now_served.load(std::memory_order_acquire) == mine; });
+  wait_in_turn([mine] { return mine - now_served.load(std::memory_order_acquire); });
   serial_owner.store(this, std::memory_order_seq_cst);
   barrier_for_all(unfenced);
   each([this](participant& p) {
@@ -168,10 +164,7 @@ void participant::enter_alone(const void* subject) noexcept {
 
 void participant::end_serial() noexcept {
   serial_owner.store(nullptr, std::memory_order_release);
-  const std::uint64_t next = now_served.fetch_add(1, std::memory_order_release) + 1;
-  of_ticket[next % gates_of_tickets].open();
-  // The last of those that want to run alone lets the others in.
-  if (next_ticket.load(std::memory_order_relaxed) == next) of_those_outside.open();
+  now_served.fetch_add(1, std::memory_order_release);
 }
 
 void participant::wait_for_older(std::uint64_t version) noexcept {
