@@ -157,8 +157,8 @@ endfunction()
 # USES names layers of a smaller number only; their targets are linked publicly.
 # The objects stay available as holdfast_<name>_objects: the shared and the static holdfast library
 # are made of them. TOOL: no program is measured by it, so that a release build may read its sources as one. COLD: more
-# sources, of a layer by which programs are measured, but through which no operation that is measured runs: opening and
-# closing, settings, reports. A release build may read these as one. PLAIN: not optimised under the sanitizers.
+# sources, of a layer by which programs are measured, that transactions and look-ups do not run through: opening and
+# closing, settings, reports, collection, relocation. A release build may read these as one. PLAIN: not optimised under the sanitizers.
 function(holdfast_layer name)
   cmake_parse_arguments(PARSE_ARGV 1 arg "TOOL;PLAIN" "" "SOURCES;COLD;USES;LINK")
   if(arg_UNPARSED_ARGUMENTS OR (arg_TOOL AND arg_COLD))

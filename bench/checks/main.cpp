@@ -267,7 +267,7 @@ class one_worker {
   server::reply_buffer out_;
 };
 
-// What the server is asked without and with a check.
+// A question to the server, asked without and with a check.
 struct server_question {
   const char* what;
   void (*choose)(server::settings& s, bool with);

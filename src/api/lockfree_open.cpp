@@ -247,7 +247,7 @@ result<nvm_lf*> open_one(NVM_POOL* pool, open_structures& all, const char* name,
   structure_side& side = *all.side;
   const bool bytes = (o.flags & NVM_LF_BYTES) != 0;
   auto found = side.find(name);
-  // What was found may come from a change that is lost.
+  // The name may be there, or missing, by a change that is lost.
   if (status whole = medium_is_whole(pool); !whole) return whole.error();
   if (found && o.mode == 2) return fail(errc::exists, "there is a lock-free structure '%s' already", name);
   if (!found) {

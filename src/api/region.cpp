@@ -159,7 +159,7 @@ result<nvm_regions*> open_one(NVM_POOL* pool, const char* name, const nvm_region
   if ((*all)->closed()) return fail(errc::invalid, "pool %s was closed", pool->file->path());
   region_side& side = *(*all)->side;
   auto found = side.find(name);
-  // What was found may come from a change that is lost.
+  // The name may be there, or missing, by a change that is lost.
   if (status whole = medium_is_whole(pool); !whole) return whole.error();
   if (found && o.mode == 2) return fail(errc::exists, "the pool has a set of regions '%s' already", name);
   if (!found) {

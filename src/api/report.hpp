@@ -1,4 +1,4 @@
-// What a call answers its C caller after a failure.
+// The answer of a call to its C caller after a failure.
 #pragma once
 
 #include <cerrno>

@@ -10,9 +10,9 @@
 
 namespace nvm::engines {
 
-// As the lane with which a thread begins first: no other thread takes over the lane that it gets.  Any other engine
-// makes nothing of it.
-inline constexpr unsigned kept_lane = ~0U;
+// The lane with which a thread begins first that keeps what it gets: no other thread takes it over.  Other engines
+// begin their search for a free one there, as from any number; they add to it.
+inline constexpr unsigned kept_lane = ~0U >> 1;
 
 // Choices of a program at each open.
 struct log_choice {

@@ -246,7 +246,7 @@ class log_engine final : public engine, private logheap::transaction_host {
 
   using face = logheap::open_transaction<heap_type>;
 
-  // What a thread knows as its lane: the number of a face, and the ticket with which it comes back to it.
+  // The lane as a thread knows it: the number of a face, and the ticket with which the thread comes back.
   [[nodiscard]] static unsigned lane_of(unsigned number, std::uint32_t ticket) noexcept {
     return ticket * epochs::threads_max + number;
   }

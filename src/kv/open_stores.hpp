@@ -92,7 +92,7 @@ struct stores final : api::store_contents {
 
 inline constexpr int left_by_us = 1;
 
-// What a call says of names that are there or not: they may be so by a change that is lost.
+// The answer of a call about names, which may be there, or missing, by a change that is lost.
 [[nodiscard]] inline status answer_about_names(const NVM_POOL* pool, const status& s) noexcept {
   if (s.error() != errc::not_found && s.error() != errc::exists) return s;
   const status whole = api::medium_is_whole(pool);
@@ -121,7 +121,7 @@ template <class Call>
       &c);
   if (ended == 0) return {};
   if (ended == left_by_us) {
-    // What was found may be lost by then.
+    // The transaction may have read a change that is lost.
     if (status whole = api::medium_is_whole(pool); !whole) return whole;
     return c.code;
   }
