@@ -169,7 +169,7 @@ function(holdfast_read_test_as_one target)
   endif()
 endfunction()
 
-# main() of programs that hold several ctest entries.
+# main() of all programs of tests.
 if(HOLDFAST_TESTS)
   add_library(holdfast_tests_main STATIC EXCLUDE_FROM_ALL ${CMAKE_SOURCE_DIR}/tests/tests_main.cpp)
   target_link_libraries(holdfast_tests_main PUBLIC GTest::gtest)
@@ -226,12 +226,8 @@ function(holdfast_test name)
       target_precompile_headers(${program} REUSE_FROM holdfast_test_headers_${variant})
       holdfast_cache_with_headers(${program})
     endif()
-    set(main GTest::gtest_main)
-    if(arg_IN)
-      set(main holdfast_tests_main)
-    endif()
     target_link_libraries(${program}
-      PRIVATE holdfast_headers ${arg_LINK} GTest::gtest GTest::gmock ${main} Threads::Threads)
+      PRIVATE holdfast_headers ${arg_LINK} GTest::gtest GTest::gmock holdfast_tests_main Threads::Threads)
     holdfast_link_quickly(${program})
   endif()
   if(arg_IN)

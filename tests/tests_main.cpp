@@ -1,11 +1,13 @@
-// main() of a program that several ctest entries share (holdfast_test(... IN program)).
+// main() of all programs of tests, also of those that several ctest entries share (holdfast_test(... IN program)).
 //
 // --files=a_test.cpp,b_test.cpp runs the tests that these sources define and no others; each of the sources must have
-// one, so that an entry cannot pass by running nothing. A --gtest_filter besides wins: it names tests by hand.
+// one. A --gtest_filter besides wins: it names tests by hand. A filter that no test meets is a failure. So no entry of
+// ctest passes by running nothing.
 #include <gtest/gtest.h>
 
 #include <algorithm>
 #include <cstdio>
+#include <cstdlib>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -63,6 +65,12 @@ std::string filter_of(const std::vector<std::string>& files) {
   return filter;
 }
 
+// Of several shards one may be empty.
+bool runs_nothing() {
+  return testing::UnitTest::GetInstance()->test_to_run_count() == 0 && !GTEST_FLAG_GET(list_tests) &&
+         std::getenv("GTEST_TOTAL_SHARDS") == nullptr;
+}
+
 }  // namespace
 
 int main(int count, char** arguments) {
@@ -73,5 +81,10 @@ int main(int count, char** arguments) {
     if (filter.empty()) return 1;
     GTEST_FLAG_SET(filter, filter);
   }
-  return RUN_ALL_TESTS();
+  const int result = RUN_ALL_TESTS();
+  if (runs_nothing()) {
+    std::fprintf(stderr, "no test has a name that meets %s\n", GTEST_FLAG_GET(filter).c_str());
+    return 1;
+  }
+  return result;
 }
