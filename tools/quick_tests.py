@@ -2,6 +2,7 @@
 """Runs the unit tests that what changed since they last passed can fail, for a few minutes at most.
 
 usage: tools/quick_tests.py [--build DIR] [--seconds N] [--jobs N] [--list]
+       tools/quick_tests.py [--build DIR] --stamp
        tools/quick_tests.py [--build DIR] --remember <results.xml>
 A test is affected when it never passed here, when a program that it runs, or a library that comes with one, would be
 built by ninja (which a dry run tells) or was built since, or when another file that it reads has other content: of its
@@ -10,7 +11,8 @@ at a time: first those of folders that git names as changed since the last commi
 When the time is over, the others are left, and stay affected. Each group leaves results-quick-<n>.xml beside the build
 folder, in which quick.json keeps what passed.
   --list      names the affected tests and stops
-  --remember  takes what passed from results of ctest
+  --stamp     keeps what each test depends on now, before all of them run
+  --remember  takes what passed from results of ctest, since the last --stamp: what changed while they ran stays affected
 Exit codes: 0 all that ran passed, 1 a test or the build failed, 2 there is no configured build.
 """
 
@@ -130,11 +132,14 @@ def passed_in(results):
             if case.get("status") == "run" and case.find("failure") is None}
 
 
-def remember(build, state, file, tests, names):
-    inputs = Inputs(build) if names else None
-    for test in tests:
-        if test.name in names:
-            state["passed"][test.name] = stamp(inputs, test)
+def stamps(build, tests):
+    """Taken before tests run: a file that changes while they do is not what passed."""
+    inputs = Inputs(build)
+    return {test.name: stamp(inputs, test) for test in tests}
+
+
+def remember(state, file, taken, names):
+    state["passed"].update((name, taken[name]) for name in names if name in taken)
     file.write_text(json.dumps(state, indent=1))
 
 
@@ -150,6 +155,7 @@ def run_groups(arguments, tests, state, file):
             break
         if built != 0:
             return 1, done
+        taken = stamps(arguments.build, group)
         names = "|".join(re.escape(test.name) for test in group)
         code = run_until(end, ["ctest", "--test-dir", str(arguments.build), "-j", str(arguments.jobs), "-R", f"^({names})$",
                                "--output-on-failure", "--output-junit", str(results.resolve()),
@@ -157,7 +163,7 @@ def run_groups(arguments, tests, state, file):
         if code is None:
             results.unlink(missing_ok=True)
             break
-        remember(arguments.build, state, file, group, passed_in(results))
+        remember(state, file, taken, passed_in(results))
         done += len(group)
         failed += code != 0
     return failed, done
@@ -169,6 +175,7 @@ def main():
     parser.add_argument("--seconds", type=int, default=240)
     parser.add_argument("--jobs", type=int, default=os.cpu_count())
     parser.add_argument("--list", action="store_true")
+    parser.add_argument("--stamp", action="store_true")
     parser.add_argument("--remember", type=pathlib.Path)
     arguments = parser.parse_args()
     build = arguments.build
@@ -179,8 +186,13 @@ def main():
     tests = [test for test in tests if "unit" in test.labels and "slow" not in test.labels]
     file = build.parent / "quick.json"
     state = load(file)
+    kept = build.parent / "quick-stamps.json"
+    if arguments.stamp:
+        kept.write_text(json.dumps({"passed": stamps(build, tests)}))
+        return 0
     if arguments.remember:
-        remember(build, state, file, tests, passed_in(arguments.remember))
+        remember(state, file, load(kept)["passed"], passed_in(arguments.remember))
+        kept.unlink(missing_ok=True)
         return 0
     due = in_order(build, affected(build, tests, state["passed"]), state["commit"])
     if arguments.list:
@@ -191,7 +203,7 @@ def main():
     failed, done = run_groups(arguments, due, state, file)
     if not failed and done == len(due):
         state["commit"] = (git("rev-parse", "HEAD") or [""])[0]
-        remember(build, state, file, [], set())
+        remember(state, file, {}, set())
     print(f"quick: of {len(tests)} unit tests {len(due)} may be affected, {done} were run", end="")
     print(f"; time was over, ./dev test quick goes on with {len(due) - done}" if done < len(due) and not failed else "")
     return 1 if failed else 0

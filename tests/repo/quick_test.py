@@ -104,12 +104,33 @@ class Quick(SmallProject):
         self.assertEqual(self.quick()[0], 1)
         self.assertIn("a", self.affected())
 
-    def test_results_of_a_whole_run_are_remembered(self):
+    def whole_run(self, meanwhile=lambda: None):
+        """a and script pass, b fails."""
         subprocess.run(["ninja", "-C", self.build], check=True, capture_output=True)
-        self.write("r.xml", '<testsuite><testcase name="a" status="run"/><testcase name="b" status="fail">'
-                            '<failure message=""/></testcase></testsuite>')
+        self.assertEqual(self.quick("--stamp")[0], 0)
+        meanwhile()
+        self.write("r.xml", '<testsuite><testcase name="a" status="run"/><testcase name="script" status="run"/>'
+                            '<testcase name="b" status="fail"><failure message=""/></testcase></testsuite>')
         self.assertEqual(self.quick("--remember", str(self.root / "r.xml"))[0], 0)
+
+    def test_results_of_a_whole_run_are_remembered(self):
+        self.whole_run()
+        self.assertEqual(self.affected(), ["b"])
+
+    def test_what_changes_while_tests_run_stays_affected(self):
+        self.whole_run(lambda: self.write("script/run.sh", "exit 0 # changed\n"))
         self.assertEqual(self.affected(), ["b", "script"])
+        # The script changes itself when it runs.
+        self.write("script/run.sh", "echo '#' >> " + str(self.root / "script/run.sh") + "\n")
+        self.write("b.c", "int main(void) { return 0; }\n\n")
+        self.assertEqual(self.quick()[0], 0)
+        self.assertEqual(self.affected(), ["script"])
+
+    def test_results_without_stamps_are_not_remembered(self):
+        subprocess.run(["ninja", "-C", self.build], check=True, capture_output=True)
+        self.write("r.xml", '<testsuite><testcase name="a" status="run"/></testsuite>')
+        self.assertEqual(self.quick("--remember", str(self.root / "r.xml"))[0], 0)
+        self.assertEqual(self.affected(), ["a", "b", "script"])
 
     def test_folders_that_changed_come_first_then_what_is_fast(self):
         sys.path.insert(0, str(TOOL.parent))
