@@ -28,8 +28,8 @@ set(HOLDFAST_LIBRARY_LAYERS
   tier engine api kv care)
 
 # Sources of a layer are read several as one where nothing is measured and hardly anything is built twice: most of the
-# time goes into headers that they share. What a release build is measured by it reads apart, so that no more is inlined
-# than its sources say; the presets debug, fuzz and coverage read all apart, so that none leans on another's includes.
+# time goes into headers that they share. What is measured is read apart where benchmarks are (the preset measure), so that
+# no more is inlined than its sources say; the presets debug, fuzz and coverage read all apart, so that none leans on another's includes.
 set(HOLDFAST_SOURCES_AS_ONE 0)
 if(NVM_SANITIZE MATCHES "^(address|thread)$" OR NVM_RECORD)
   set(HOLDFAST_SOURCES_AS_ONE 16)
@@ -38,7 +38,7 @@ set(HOLDFAST_TOOLS_AS_ONE ${HOLDFAST_SOURCES_AS_ONE})
 set(HOLDFAST_COLD_AS_ONE 0)
 if(CMAKE_BUILD_TYPE STREQUAL "Release" AND NOT NVM_SANITIZE)
   set(HOLDFAST_TOOLS_AS_ONE 16)
-  if(NOT NVM_RECORD)
+  if(HOLDFAST_BENCHMARKS_UNMEASURED)
     set(HOLDFAST_COLD_AS_ONE 12)
   endif()
 endif()
@@ -158,7 +158,7 @@ endfunction()
 # The objects stay available as holdfast_<name>_objects: the shared and the static holdfast library
 # are made of them. TOOL: no program is measured by it, so that a release build may read its sources as one. COLD: more
 # sources, of a layer by which programs are measured, that transactions and look-ups do not run through: opening and
-# closing, settings, reports, collection, relocation. A release build may read these as one. PLAIN: not optimised under the sanitizers.
+# closing, settings, reports, collection, relocation. The preset release reads these as one. PLAIN: not optimised under the sanitizers.
 function(holdfast_layer name)
   cmake_parse_arguments(PARSE_ARGV 1 arg "TOOL;PLAIN" "" "SOURCES;COLD;USES;LINK")
   if(arg_UNPARSED_ARGUMENTS OR (arg_TOOL AND arg_COLD))
