@@ -73,6 +73,8 @@ status check_options(const char* path, const nvm_pool_options& o) noexcept {
     return fail(errc::invalid, "relocation %u is none of enum nvm_relocation", o.relocation);
   if (o.collect > NVM_COLLECT_BACKGROUND)
     return fail(errc::invalid, "collect %u is none of enum nvm_collect", o.collect);
+  if (o.collect != 0 && o.lanes == 1)
+    return fail(errc::invalid, "one lane: references are counted with two and more, of which the library keeps one");
   if (o.log != nullptr) {
     for (const std::uint64_t r : o.log->reserved) {
       if (r != 0) return fail(errc::invalid, "a reserved field of nvm_log_options is %" PRIu64 ", expected 0", r);

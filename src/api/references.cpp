@@ -12,7 +12,6 @@
 #include "api/misuse.hpp"
 #include "api/object_stores.hpp"
 #include "api/pool_object.hpp"
-#include "engine/log_choice.hpp"
 #include "nvm/gc.h"
 #include "nvm/stm.h"
 #include "object/garbage.hpp"
@@ -75,11 +74,21 @@ status pool_references::each(const std::function<bool(const counted_object&)>& v
   return done ? status{} : status{done.error()};
 }
 result<std::uint64_t> pool_references::root() noexcept { return pool_->engine->root(); }
-// Threads that settle wait for each other, and share one lane.  Others wait for them, with lanes of their own: nobody
-// may take it over, and have them wait for one.
+// Threads that settle wait for each other, and share one lane.  Others wait for them, with lanes of their own, so it is
+// there from the start, and no thread takes it over.
 result<tx::open_transaction*> pool_references::begin() noexcept {
   if (!parked_) lane_ = engines::kept_lane;
   return pool_->engine->begin(lane_, parked_);
+}
+status pool_references::keep_lane() noexcept {
+  if (pool_->engine->lanes() < 2) {
+    return fail(errc::invalid, "%s has one lane: references are counted with two and more", pool_->file->path());
+  }
+  const auto t = begin();
+  if (!t) return t.error();
+  std::vector<tx::hook> none;
+  (*t)->abort(none);
+  return {};
 }
 unsigned pool_references::lanes() noexcept { return pool_->engine->lanes(); }
 std::uint64_t pool_references::turns_of(unsigned lane) noexcept { return pool_->engine->turns_of(lane); }
@@ -152,6 +161,7 @@ status pool_references::start(bool background) {
     return end.value_or(static_cast<std::uint32_t>(ring_shape::get(base(), shape->end_at(i))));
   });
   if (status s = learn_types(); !s) return s;
+  if (status s = keep_lane(); !s) return s;
   if (counts_->is_to_recount()) {
     if (status s = counts_->recount(); !s) return s;
   }

@@ -60,6 +60,7 @@ class pool_references final : public object::reference_host {
  private:
   [[nodiscard]] result<object::ring_shape> make_rings(std::uint64_t old);
   [[nodiscard]] status expect_described(bool counted_before);
+  [[nodiscard]] status keep_lane() noexcept;
   [[nodiscard]] bool start_thread() noexcept;
   void run() noexcept;
 

@@ -41,12 +41,15 @@ struct object_facts {
   return object_facts{offset + a->gap, layout::object_size(h) - a->padding(), room - a->gap, h.type, reserved, *a};
 }
 
+// The lane with which a thread begins first that keeps what it gets: no other thread takes it over.
+inline constexpr unsigned kept_lane = ~0U >> 1;
+
 class engine {
  public:
   virtual ~engine() = default;
   // A lane for this thread's new transaction, with its first level begun: `lane` if that is free. `parked` says whether
-  // the lane is this thread's own between transactions (lanes::park). Both are set to the present state, also on
-  // failure.
+  // the lane is this thread's own between transactions (number_owners::park). Both are set to the present state, also
+  // on failure.
   [[nodiscard]] virtual result<open_transaction*> begin(unsigned& lane, bool& parked) noexcept = 0;
   // Whether loads by address do not show committed data; barriers then read by reader().
   [[nodiscard]] virtual bool translates() const noexcept { return false; }

@@ -82,10 +82,12 @@ class heap_engine final : public engine {
     auto& lanes = heap_.lanes();
     parked = parked && lanes.resume(lane);
     if (!parked) {
+      const bool keeps = lane == kept_lane;
       auto free = lanes.acquire(lane);
       if (!free) return free.error();
       lane = *free;
-      parked = lanes.park(lane);
+      if (keeps) lanes.keep(lane);
+      parked = keeps || lanes.park(lane);
     }
     // relaxed: lanes are handed over with acquire and release.
     face* t = faces_[lane].load(std::memory_order_relaxed);

@@ -10,10 +10,6 @@
 
 namespace nvm::engines {
 
-// The lane with which a thread begins first that keeps what it gets: no other thread takes it over.  Other engines
-// begin their search for a free one there, as from any number; they add to it.
-inline constexpr unsigned kept_lane = ~0U >> 1;
-
 // Choices of a program at each open.
 struct log_choice {
   std::uint32_t mapping = NVM_MAPPING_LEAVES;  // enum nvm_mapping

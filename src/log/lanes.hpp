@@ -9,7 +9,7 @@
 // So allocation words that change in every transaction are written back once in four.  See tag.hpp for why another lane
 // has to settle() first.
 //
-// Threads.  lane_owners.hpp gives lanes to threads.  `settling` guards commit record, retired generation and
+// Threads.  sync/number_owners.hpp gives lanes to threads.  `settling` guards commit record, retired generation and
 // pending words: the owner holds it from writing the commit record until its intents are flushed, a settler while it
 // retires the lane. Under it the owner takes locks of space/, never the other way round.
 //
@@ -36,7 +36,6 @@
 
 #include "log/face.hpp"
 #include "log/intent.hpp"
-#include "log/lane_owners.hpp"
 #include "log/recovery.hpp"
 #include "log/tag.hpp"
 #include "sync/sync.hpp"
@@ -49,13 +48,13 @@ struct segment {
 };
 
 template <media M>
-class lanes : public lane_owners {
+class lanes : public number_owners {
  public:
   // Lanes are replayed one by one, and each only its own changes of allocation words.
   static constexpr bool ordered = false;
 
   lanes(M& m, std::byte* base, const geometry& g, std::uint64_t key, unsigned count)
-      : lane_owners{count},
+      : number_owners{count},
         media_{m},
         base_{base},
         geometry_{g},

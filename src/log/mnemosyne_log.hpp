@@ -30,21 +30,21 @@
 #include <span>
 #include <vector>
 
-#include "log/lane_owners.hpp"
 #include "log/mnemosyne_words.hpp"
 #include "log/tag.hpp"
 #include "media/media.hpp"
 #include "pool/pool.hpp"
+#include "sync/sync.hpp"
 
 namespace nvm::log {
 
 template <media M>
-class mnemosyne_log : public lane_owners {
+class mnemosyne_log : public number_owners {
  public:
   static constexpr bool ordered = false;
 
   mnemosyne_log(M& m, std::byte* base, const geometry& g, unsigned count, validation how)
-      : lane_owners{count}, media_{m}, base_{base}, geometry_{g}, validation_{how}, lanes_{new lane[count]} {}
+      : number_owners{count}, media_{m}, base_{base}, geometry_{g}, validation_{how}, lanes_{new lane[count]} {}
 
   [[nodiscard]] validation validated_by() const noexcept { return validation_; }
 

@@ -46,7 +46,6 @@
 #include "base/inlining.hpp"
 #include "base/plant.hpp"
 #include "log/intent.hpp"
-#include "log/lane_owners.hpp"
 #include "log/record_stage.hpp"
 #include "log/redo_record.hpp"
 #include "log/tag.hpp"
@@ -63,13 +62,13 @@ struct truncation_statistics {
 };
 
 template <media M>
-class redo_log : public lane_owners {
+class redo_log : public number_owners {
  public:
   // Replays follow one order over all lanes: intents need no settling before another lane changes the same word.
   static constexpr bool ordered = true;
 
   redo_log(M& m, std::byte* base, const geometry& g, std::uint64_t key, unsigned count, validation how)
-      : lane_owners{count},
+      : number_owners{count},
         media_{m},
         base_{base},
         geometry_{g},

@@ -3,6 +3,7 @@
 
 #include "sync/biased_lock.hpp"
 #include "sync/epochs.hpp"
+#include "sync/number_owners.hpp"
 #include "sync/spin_lock.hpp"
 #include "sync/thread_token.hpp"
 #include "sync/waiting_line.hpp"

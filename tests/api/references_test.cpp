@@ -584,6 +584,10 @@ TEST(references_of_all, options_and_calls_are_checked) {
   EXPECT_EQ(nvm_settle(nullptr, nullptr), -1);
   EXPECT_EQ(nvm_errno(), NVM_E_INVALID);
   o.collect = NVM_COLLECT_AT_REST;
+  o.lanes = 1;
+  EXPECT_EQ(nvm_pool_create_with(place.path().c_str(), &o), nullptr);
+  EXPECT_EQ(nvm_errno(), NVM_E_INVALID);
+  o.lanes = 2;
   NVM_POOL* pool = nvm_pool_create_with(place.path().c_str(), &o);
   ASSERT_NE(pool, nullptr) << nvm_errormsg();
   nvm_reference_counts c{};

@@ -58,7 +58,7 @@ TEST(parked_lanes, have_one_user_at_a_time) {
 }
 
 TEST(lanes, all_in_use_are_waited_for_and_no_longer_than_the_caller_has_patience) {
-  log::lane_owners lanes{2};
+  number_owners lanes{2};
   const auto first = lanes.acquire(0);
   const auto second = lanes.acquire(0);
   ASSERT_TRUE(first && second);
