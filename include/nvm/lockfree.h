@@ -1,10 +1,12 @@
 /* Holdfast: lock-free structures in a pool (log-free, sections 3 to 5).  Public C interface (C11).
  *
- * A pool holds any number of structures, by name, beside the objects of transactions.  Up to 256 threads that have not
- * ended may have worked on those of a pool; a call of one more fails (NVM_E_NO_LANE).  No thread waits for a stopped
- * one, except in a full pool for one that is freeing what the waiting one has removed, and for one that makes the pool
- * larger.  An operation is atomic by itself, takes part in no transaction, and is durable when it returns (but see
- * NVM_LF_NO_WAIT).  A successful change costs one fence; a look-up costs none.
+ * A pool holds any number of structures, by name, beside the objects of transactions.  Any number of threads may work
+ * on those of a pool, 256 at a time in a call or between nvm_lf_enter() and nvm_lf_leave(): one more waits for one of
+ * these, ten seconds at most (NVM_E_NO_LANE).  Otherwise no thread waits for a stopped one, except in a full pool for
+ * one that is freeing what the waiting one has removed, and for one that makes the pool larger.  An operation is atomic
+ * by itself, takes part in no transaction, and is durable when it returns (but see NVM_LF_NO_WAIT).  A successful
+ * change costs one fence; a look-up costs none.  When more than 256 threads that have not ended have worked there, each
+ * call of a thread whose place another has taken over costs a locked instruction and a fence more.
  *
  * Words or bytes.  A structure holds either 8-byte keys and values (the functions that end in 64), or keys and values
  * of any size.  Entries do not change: a new value is a new entry.

@@ -28,10 +28,10 @@
  * or a checkpoint in the background has failed, all calls, reads too, fail with NVM_E_IO, also with handles that do not
  * wait; only calls that give something up do not.
  *
- * Threads.  Up to 256 threads that have not ended may have called for the sets of a pool; a call of one more fails
- * (NVM_E_NO_LANE).  One writer at a time changes a region; others wait for it,
- * readers do not.  A transaction belongs to the thread that began it.  While a thread has one open, its calls about
- * other regions fail where waiting could last for ever: NVM_E_BUSY, and nothing has changed.
+ * Threads.  Any number of threads may work on the sets of a pool, 256 at a time in a call or with a transaction open:
+ * one more waits for one of these, ten seconds at most (NVM_E_NO_LANE).  One writer at a time changes a region; others
+ * wait for it, readers do not.  A transaction belongs to the thread that began it.  While a thread has one open, its
+ * calls about other regions fail where waiting could last for ever: NVM_E_BUSY, and nothing has changed.
  *
  * In a pool that is open read-only regions can be read and held; calls that would change them, or make a set, fail with
  * NVM_E_READ_ONLY.  Pools of the engine `log` have no regions: NVM_E_ENGINE.  A pool that has regions is refused by

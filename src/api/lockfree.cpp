@@ -1,11 +1,12 @@
 // Lock-free structures of the C interface: how an operation finds its structure and its thread's part of it.
 //
-// Threads.  A thread gets a number in a pool, or in an object store, at its first call there, and gives it back when it
-// ends.  The pool's lock is held while the side is closed; the numbers of threads that end take the lock of the record
+// Threads.  A thread has a place in a pool, or in an object store, from its first call there to its end
+// (thread_places.hpp).  The pool's lock is held while the side is closed; threads that end take the lock of the record
 // that they share with the pool, which says whether the side is open, and which one it is.
 #include "nvm/lockfree.h"
 
 #include <cstring>
+#include <list>
 #include <memory>
 #include <mutex>
 #include <new>
@@ -19,76 +20,81 @@
 namespace nvm::api {
 namespace {
 
-// The number used last, found without a search.
-struct last_number {
+// The place used last, found without a search.
+struct last_place {
   unsigned side = 0;  // open_structures::number, from 1 on
-  unsigned number = 0;
+  thread_place* place = nullptr;
 };
-thread_local constinit last_number last_used;
-// The thread has given its numbers back: a destructor of it that runs later gets none.
-constexpr last_number of_ended_thread{~0U, 0};
+thread_local constinit last_place last_used;
+// The thread has given its places back: a destructor of it that runs later gets none.
+constexpr last_place of_ended_thread{~0U, nullptr};
 
-// This thread's numbers, of each side.
-class thread_numbers {
+// This thread's places, in each side.
+class places_of_thread {
  public:
-  struct one {
-    unsigned side = 0;
-    unsigned number = 0;
-    std::shared_ptr<open_structures> of;
-  };
-  ~thread_numbers() {
+  ~places_of_thread() {
     const platform::in_call here;
     last_used = of_ended_thread;
-    for (const one& o : all_) {
+    for (one& o : all_) {
       // In a forked child a thread of the parent may hold the lock for ever.
       if (o.of->process != platform::process_id()) continue;
       const std::lock_guard guard{o.of->lock};
       if (is_closed(o)) continue;
-      // A thread that ends between nvm_lf_enter() and nvm_lf_leave() holds nothing up.
-      while (o.of->side->leave_operation(o.number)) {
-      }
-      o.of->side->leave(o.number);
+      leave_place(o.place, [&](unsigned number) {
+        // A thread that ends between nvm_lf_enter() and nvm_lf_leave() holds nothing up.
+        while (o.of->side->leave_operation(number)) {
+        }
+        o.of->side->leave(number);
+      });
     }
   }
-  [[nodiscard]] result<unsigned> in(const nvm_lf& lf) noexcept try {
-    open_structures& side = *lf.all;
-    for (const one& o : all_) {
-      if (o.side == side.number) return o.number;
+  [[nodiscard]] result<thread_place*> in(open_structures& side) noexcept try {
+    for (one& o : all_) {
+      if (o.side == side.number) return &o.place;
     }
-    // Numbers in sides that were closed are forgotten.
-    std::erase_if(all_, [](const one& o) {
+    // Places in sides that were closed are forgotten.
+    all_.remove_if([](const one& o) {
       if (o.of->process != platform::process_id()) return true;
       const std::lock_guard guard{o.of->lock};
       return is_closed(o);
     });
-    all_.reserve(all_.size() + 1);
     const std::lock_guard guard{side.lock};
     if (side.closed()) return fail(errc::invalid, "what the lock-free structure lies in was closed");
-    const auto number = side.side->join();
-    if (!number) return number.error();
-    all_.push_back({side.number, *number, side.shared_from_this()});
-    return *number;
+    all_.emplace_back(side);
+    return &all_.back().place;
   } catch (const std::bad_alloc&) {
     return fail(errc::no_memory, "no volatile memory for a thread of lock-free structures");
   }
 
  private:
+  struct one {
+    explicit one(open_structures& all) : side{all.number}, of{all.shared_from_this()}, place{all.places} {}
+    unsigned side;
+    std::shared_ptr<open_structures> of;
+    thread_place place;
+  };
   // Its lock is held.
   [[nodiscard]] static bool is_closed(const one& o) noexcept { return o.of->closed() || o.of->number != o.side; }
-  std::vector<one> all_;
+  std::list<one> all_;  // a call keeps its place while a visitor makes calls elsewhere
 };
 
-[[gnu::noinline]] result<unsigned> find_number(const nvm_lf& lf) noexcept {
+[[gnu::noinline]] status find_last_used(const nvm_lf& lf) noexcept {
   if (last_used.side == of_ended_thread.side) return fail(errc::no_lane, "the thread has ended");
-  thread_local thread_numbers mine;
-  auto n = mine.in(lf);
-  if (n) last_used = {lf.all->number, *n};
-  return n;
+  thread_local places_of_thread mine;
+  const auto place = mine.in(*lf.all);
+  if (!place) return place.error();
+  last_used = {lf.all->number, *place};
+  return {};
 }
-[[nodiscard]] inline result<unsigned> number_in(const nvm_lf& lf) noexcept {
-  if (last_used.side == lf.all->number) [[likely]]
-    return last_used.number;
-  return find_number(lf);
+using place_of_call = place_in_use<open_structures>;
+// The calling thread's place, in use.
+[[nodiscard]] inline result<place_of_call> place_in(const nvm_lf& lf) noexcept {
+  if (last_used.side != lf.all->number) [[unlikely]] {
+    if (status s = find_last_used(lf); !s) return s.error();
+  }
+  thread_place& place = *last_used.place;
+  if (status s = begin_use(*lf.all, place); !s) return s.error();
+  return place_of_call{*lf.all, place};
 }
 
 // Until what the thread has done and seen is durable.  errc::in_doubt: the sync failed that it needed.  0 is a position
@@ -102,16 +108,17 @@ template <effect What, class Call>
 int run(nvm_lf* lf, Call&& call) noexcept {
   const platform::in_call here;
   if (status s = usable(lf); !s) return report(s.error());
-  const auto who = number_in(*lf);
-  if (!who) return report(who.error());
+  const auto place = place_in(*lf);
+  if (!place) return report(place.error());
+  const unsigned who = place->number();
   // A failed pool refuses at once: the outcome could not be known.
   if (status s = medium_is_whole(lf->pool); !s) return report(s.error());
-  const result<int> answer = call(*who);
+  const result<int> answer = call(who);
   if (!answer) return report(if_intact(lf->pool, answer.error()).error());
   if constexpr (What == effect::changes) {
     if (lf->waits) lf->all->side->settle();
   }
-  const auto wait = [&] { return wait_for_position(lf, *who); };
+  const auto wait = [&] { return wait_for_position(lf, who); };
   if (status s = acknowledge<What>(lf, wait); !s) return report(s.error());
   if (status s = no_page_was_lost<What>(lf->pool); !s) return report(s.error());
   return *answer;
@@ -220,7 +227,9 @@ unsigned open_structures::next_number() noexcept {
   return next.fetch_add(1, std::memory_order_relaxed);
 }
 
-bool this_thread_uses(const open_structures& all) noexcept { return last_used.side == all.number; }
+bool others_use(const open_structures& all) noexcept {
+  return used_by_others(*all.places, last_used.side == all.number);
+}
 
 status structures_at_rest(nvm_pool* pool) noexcept {
   bool at_work = object_stores::contents_at_work(pool);
@@ -247,8 +256,7 @@ bool close_structures_unless_shared(nvm_pool* pool) noexcept {
   // The lock keeps threads from joining meanwhile.
   const std::lock_guard inside{pool->structures->lock};
   structure_side& side = *pool->structures->side;
-  const unsigned mine = this_thread_uses(*pool->structures) ? 1 : 0;
-  if (side.at_work() || side.threads() > mine) return false;
+  if (side.at_work() || others_use(*pool->structures)) return false;
   side.come_to_rest(true);
   pool->structures->closed_at_exit = true;
   return true;
@@ -374,9 +382,10 @@ int nvm_lf_remove(nvm_lf* lf, const void* key, size_t key_bytes) {
 int nvm_lf_enter(nvm_lf* lf) {
   const nvm::platform::in_call here;
   if (status s = api::usable(lf); !s) return api::report(s.error());
-  const auto who = api::number_in(*lf);
-  if (!who) return api::report(who.error());
-  lf->all->side->enter(*who);
+  auto place = api::place_in(*lf);
+  if (!place) return api::report(place.error());
+  lf->all->side->enter(place->number());
+  place->go_on();  // to nvm_lf_leave()
   return 0;
 }
 
@@ -385,10 +394,12 @@ int nvm_lf_leave(nvm_lf* lf) {
   // Leaves also a structure that was dropped meanwhile.
   if (lf == nullptr) return api::report(fail(errc::invalid, "the lock-free structure is NULL"));
   if (status s = lf->pool->file->ours(); !s) return api::report(s.error());
-  const auto who = api::number_in(*lf);
-  if (!who) return api::report(who.error());
-  if (lf->all->side->leave_operation(*who)) return 0;
-  return api::report(fail(errc::invalid, "nvm_lf_leave() without nvm_lf_enter()"));
+  const auto place = api::place_in(*lf);
+  if (!place) return api::report(place.error());
+  if (!lf->all->side->leave_operation(place->number()))
+    return api::report(fail(errc::invalid, "nvm_lf_leave() without nvm_lf_enter()"));
+  api::end_use(*lf->all, *api::last_used.place);  // the one that nvm_lf_enter() has begun
+  return 0;
 }
 
 int nvm_lf_find(nvm_lf* lf, const void* key, size_t key_bytes, nvm_lf_entry* out) {
@@ -546,11 +557,11 @@ int nvm_lf_get_position(nvm_lf* lf, uint64_t* position) {
   if (position == nullptr) return api::report(fail(errc::invalid, "the place for the position is NULL"));
   const nvm::platform::in_call here;
   if (status s = api::usable(lf); !s) return api::report(s.error());
-  const auto who = api::number_in(*lf);
-  if (!who) return api::report(who.error());
+  const auto place = api::place_in(*lf);
+  if (!place) return api::report(place.error());
   lf->all->side->settle();
   // The medium is asked after that: stores in a medium that has failed get no position.
-  const uint64_t reached = lf->all->side->position(*who);
+  const uint64_t reached = lf->all->side->position(place->number());
   if (status s = api::medium_is_whole(lf->pool); !s) return api::report(s.error());
   *position = reached;
   return 0;
@@ -565,10 +576,10 @@ int nvm_lf_wait(nvm_lf* lf) {
   const nvm::platform::in_call here;
   // Changes that are done are waited for: a pool that refuses new ones leaves these in doubt.
   if (status s = nvm::engines::of_what_is_done(api::usable(lf)); !s) return api::report(s.error());
-  const auto who = api::number_in(*lf);
-  if (!who) return api::report(who.error());
+  const auto place = api::place_in(*lf);
+  if (!place) return api::report(place.error());
   lf->all->side->settle();
-  return api::answer(api::wait_for_position(lf, *who));
+  return api::answer(api::wait_for_position(lf, place->number()));
 }
 
 }  // extern "C"

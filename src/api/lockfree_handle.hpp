@@ -7,6 +7,7 @@
 
 #include "api/named.hpp"
 #include "api/pool_object.hpp"
+#include "api/thread_places.hpp"
 #include "nvm/store_lockfree.h"
 
 struct nvm_lf {
@@ -24,7 +25,8 @@ namespace nvm::api {
 // The open structures of one pool, or of one object store; outlives it while threads refer to it.
 // One handle for each name, whether it waits (0) or not (1), and does not verify (0) or does (2).
 struct open_structures : named<nvm_lf, structure_side, 4>, std::enable_shared_from_this<open_structures> {
-  nvm_store* home = nullptr;  // the object store that they lie in; nullptr: they are the pool's own
+  nvm_store* home = nullptr;              // the object store that they lie in; nullptr: they are the pool's own
+  std::shared_ptr<thread_places> places;  // of the side; threads that have one keep them
   // A number that no other side has had in this process: `number` of each side that is opened.
   [[nodiscard]] static unsigned next_number() noexcept;
 };
@@ -39,8 +41,8 @@ inline status usable_by_structures(const NVM_POOL* pool) noexcept {
   }
   return {};
 }
-// Whether the calling thread has a number there, and used it last.
-[[nodiscard]] bool this_thread_uses(const open_structures& all) noexcept;
+// Whether threads work there besides the calling one, if that was there last.
+[[nodiscard]] bool others_use(const open_structures& all) noexcept;
 
 inline status usable(const nvm_lf* lf) noexcept {
   if (status s = usable_handle(lf, structures); !s) return s;

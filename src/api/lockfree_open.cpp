@@ -24,6 +24,7 @@ namespace {
 result<open_structures*> structures_of(NVM_POOL* pool, const engines::structure_settings& wanted = {}) noexcept {
   return all_of(pool, pool->structures_lock, pool->structures, structures, [&](open_structures& made) {
     made.number = open_structures::next_number();
+    made.places = std::make_shared<thread_places>();
     return pool->engine->open_structures(wanted, nullptr);
   });
 }
@@ -110,13 +111,13 @@ struct structures_of_store final : store_contents {
     const std::lock_guard guard{all->lock};
     if (all->closed()) return true;
     // The lock keeps threads from joining meanwhile.
-    const unsigned mine = this_thread_uses(*all) ? 1 : 0;
-    if (exiting && (all->side->at_work() || all->side->threads() > mine)) return false;
+    if (exiting && (all->side->at_work() || others_use(*all))) return false;
     close_side(exiting);
     return true;
   }
   // The side, recovered, which is opened where there is none.  `all->lock` is held.
-  [[nodiscard]] status need_side(const engines::structure_settings& wanted) noexcept {
+  // May throw std::bad_alloc.
+  [[nodiscard]] status need_side(const engines::structure_settings& wanted) {
     const nvm_store& home = *all->home;
     if (is_shut) return fail(errc::busy, "store \"%s\" is being detached", home.name.c_str());
     if (home.of == nullptr) return was_closed(*all);
@@ -127,6 +128,7 @@ struct structures_of_store final : store_contents {
     }
     auto made = home.pool->engine->open_structures(wanted, home.of);
     if (!made) return made.error();
+    all->places = std::make_shared<thread_places>();
     all->number = open_structures::next_number();
     all->side = std::move(*made);
     return {};
@@ -209,16 +211,20 @@ status are_as_wanted(const nvm_lf_options& o, const engines::structure_settings&
 // False: no handle was given, so they were listed or dropped at most.
 bool is_in_use(const open_structures& all) noexcept {
   const auto has_any = [](const auto& known) { return !known.empty(); };
-  return std::any_of(std::begin(all.handles), std::end(all.handles), has_any) || all.side->threads() != 0;
+  return std::any_of(std::begin(all.handles), std::end(all.handles), has_any) || used_by_others(*all.places, false);
 }
 // With other settings; `all.lock` is held.
-status open_again(NVM_POOL* pool, open_structures& all, const engines::structure_settings& wanted) noexcept {
+status open_again(NVM_POOL* pool, open_structures& all, const engines::structure_settings& wanted) noexcept try {
+  auto places = std::make_shared<thread_places>();
   // Not as for a close: if there is no other side, changes go on here, without a recovery.
   all.side->come_to_rest(false);
   auto made = pool->engine->open_structures(wanted, all.home == nullptr ? nullptr : all.home->of);
   if (!made) return made.error();
   all.side = std::move(*made);
+  all.places = std::move(places);
   return {};
+} catch (const std::bad_alloc&) {
+  return fail(errc::no_memory, "no volatile memory for the threads of lock-free structures");
 }
 
 // errc::invalid.

@@ -1,7 +1,8 @@
 // What the C calls of regions have in common: a pool's open sets, a thread's part of them, and how a call runs.
 //
-// Threads.  A thread gets a number in a pool at its first call there, and gives it back when it ends; transactions that
-// it has begun and not committed are rolled back then.  A group belongs to the thread that began it.
+// Threads.  A thread has a part in a pool from its first call there to its end, with a place (thread_places.hpp) that
+// is in use during its calls and while it has a transaction open; transactions that it has begun and not committed are
+// rolled back when it ends.  A group belongs to the thread that began it.
 #pragma once
 
 #include <memory>
@@ -11,6 +12,7 @@
 #include <vector>
 
 #include "api/named.hpp"
+#include "api/thread_places.hpp"
 #include "engine/background_truncation.hpp"
 #include "nvm/region.h"
 
@@ -25,6 +27,7 @@ struct nvm_regions {
 // A transaction of regions of one set; used again by its thread after it is over.
 struct nvm_region_group {
   nvm_regions* set = nullptr;
+  nvm::api::place_in_use<nvm::api::open_region_sets> place;   // while it is open; ends after `change`
   std::unique_ptr<nvm::engines::open_regions_change> change;  // null: it is over
   std::thread::id owner;
   bool single = false;  // of nvm_region_begin()
@@ -41,20 +44,37 @@ using engines::region_side;
 
 // The open sets of one pool; outlives the pool while threads refer to it.
 struct open_region_sets : named<nvm_regions, region_side> {
+  std::shared_ptr<thread_places> places = std::make_shared<thread_places>();
   std::vector<std::unique_ptr<nvm_region_group>> ended;  // of threads that are gone
   engines::background_truncation tidying;                // its thread ends before the side
 };
 
 // What a thread has in one pool.
 struct part_of_thread {
-  unsigned pool = 0;
-  unsigned number = 0;
+  explicit part_of_thread(std::shared_ptr<open_region_sets> all) noexcept
+      : pool{all->number}, of{std::move(all)}, place{of->places} {}
+  // While the place is in use.
+  [[nodiscard]] unsigned number() const noexcept { return place.number; }
+
+  unsigned pool;
   std::shared_ptr<open_region_sets> of;
+  thread_place place;
   std::vector<std::unique_ptr<nvm_region_group>> groups;
+};
+// The same, its place in use.
+class part_in_use {
+ public:
+  explicit part_in_use(part_of_thread& p) noexcept : part_{&p}, use_{*p.of, p.place} {}
+  [[nodiscard]] part_of_thread& operator*() const noexcept { return *part_; }
+  [[nodiscard]] part_of_thread* operator->() const noexcept { return part_; }
+
+ private:
+  part_of_thread* part_;
+  place_in_use<open_region_sets> use_;
 };
 
 // The calling thread's part of the pool, whose regions are open.  errc::no_lane, no_memory, invalid.
-[[nodiscard]] result<part_of_thread*> part_in(const NVM_POOL* pool) noexcept;
+[[nodiscard]] result<part_in_use> part_in(const NVM_POOL* pool) noexcept;
 [[nodiscard]] status usable(const nvm_regions* set) noexcept;
 // errc::read_only: a change would reach private memory only, where recovery of the log has put its content.
 [[nodiscard]] inline status accepts_changes(const NVM_POOL* pool) noexcept {
@@ -84,12 +104,12 @@ template <effect What, class Call>
     const errc why = answer.error();
     const bool seen = why == errc::not_found || why == errc::exists || why == errc::invalid;
     if (seen && set->waits) {
-      if (status s = wait_for_position(set, (*part)->number); !s) return s.error();
+      if (status s = wait_for_position(set, (*part)->number()); !s) return s.error();
     }
     return if_intact(set->pool, why).error();
   }
   if constexpr (What != effect::begins) {
-    const auto wait = [&] { return wait_for_position(set, (*part)->number); };
+    const auto wait = [&] { return wait_for_position(set, (*part)->number()); };
     if (status s = acknowledge<What>(set, wait); !s) return s.error();
   }
   if (status s = no_page_was_lost<What>(set->pool); !s) return s.error();

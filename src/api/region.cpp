@@ -22,13 +22,17 @@ class parts_of_thread {
     for (part_of_thread& p : all_) {
       // In a forked child a thread of the parent may hold the lock for ever.
       if (p.of->process != platform::process_id()) {
-        for (auto& g : p.groups) (void)g->change.release();
+        for (auto& g : p.groups) {
+          (void)g->change.release();
+          g->place.go_on();
+        }
         continue;
       }
       const std::lock_guard guard{p.of->lock};
       for (auto& g : p.groups) {
         if (p.of->side == nullptr) (void)g->change.release();
         g->change.reset();
+        g->place.go_on();
       }
       // Handles of groups stay for programs that call them too late.  Without memory they leak.
       try {
@@ -37,7 +41,7 @@ class parts_of_thread {
       } catch (const std::bad_alloc&) {
         for (auto& g : p.groups) (void)g.release();
       }
-      if (p.of->side != nullptr) p.of->side->leave(p.number);
+      if (p.of->side != nullptr) leave_place(p.place, [&](unsigned number) { p.of->side->leave(number); });
     }
   }
   [[nodiscard]] result<part_of_thread*> in(const NVM_POOL* pool) noexcept try {
@@ -45,18 +49,14 @@ class parts_of_thread {
       if (p.pool == pool->number) return &p;
     }
     // Closed pools are forgotten; handles of their groups stay.
-    std::erase_if(all_, [](const part_of_thread& p) {
+    all_.remove_if([](const part_of_thread& p) {
       if (!p.groups.empty() || p.of->process != platform::process_id()) return false;
       const std::lock_guard guard{p.of->lock};
       return p.of->side == nullptr;
     });
-    std::list<part_of_thread> made(1);
     const std::lock_guard guard{pool->regions->lock};
     if (pool->regions->closed()) return fail(errc::invalid, "pool %s was closed", pool->file->path());
-    const auto number = pool->regions->side->join();
-    if (!number) return number.error();
-    made.back() = {pool->number, *number, pool->regions, {}};
-    all_.splice(all_.end(), made);
+    all_.emplace_back(pool->regions);
     return &all_.back();
   } catch (const std::bad_alloc&) {
     return fail(errc::no_memory, "no volatile memory for a thread of regions");
@@ -91,7 +91,7 @@ bool this_thread_has_part(const NVM_POOL* pool) noexcept {
 
 }  // namespace
 
-result<part_of_thread*> part_in(const NVM_POOL* pool) noexcept {
+result<part_in_use> part_in(const NVM_POOL* pool) noexcept {
   const key_of_threads& of_threads = the_key();
   if (!of_threads.made) return fail(errc::system, "no key for what threads have: there are too many");
   auto* mine = static_cast<parts_of_thread*>(pthread_getspecific(of_threads.key));
@@ -102,7 +102,10 @@ result<part_of_thread*> part_in(const NVM_POOL* pool) noexcept {
       return fail(errc::no_memory, "no volatile memory for a thread of regions");
     }
   }
-  return mine->in(pool);
+  const auto part = mine->in(pool);
+  if (!part) return part.error();
+  if (status s = begin_use(*(*part)->of, (*part)->place); !s) return s.error();
+  return part_in_use{**part};
 }
 
 namespace {
@@ -192,7 +195,7 @@ result<int> either(nvm_regions* set, std::uint64_t rid, InGroup&& in_group, Alon
   if (!part) return part.error();
   nvm_region_group* const g = group_with(**part, set, rid);
   const auto call = [&](part_of_thread& p) -> result<int> {
-    const status s = g != nullptr ? in_group(*g->change) : alone(p.number);
+    const status s = g != nullptr ? in_group(*g->change) : alone(p.number());
     if (!s) return s.error();
     return 0;
   };
@@ -234,8 +237,8 @@ bool close_regions_unless_shared(nvm_pool* pool) noexcept {
   // The lock keeps threads from joining meanwhile.
   const std::lock_guard inside{pool->regions->lock};
   region_side& side = *pool->regions->side;
-  const unsigned mine = this_thread_has_part(pool) ? 1 : 0;
-  if (side.at_work() || side.leases() != 0 || side.threads() > mine) return false;
+  const bool others = used_by_others(*pool->regions->places, this_thread_has_part(pool));
+  if (side.at_work() || side.leases() != 0 || others) return false;
   pool->regions->tidying.stop();
   if (!pool->file->read_only()) side.come_to_rest();
   pool->regions->closed_at_exit = true;
@@ -291,7 +294,7 @@ int nvm_regions_wait(nvm_regions* set) {
   if (status s = nvm::engines::of_what_is_done(api::usable(set)); !s) return api::report(s.error());
   const auto part = api::part_in(set->pool);
   if (!part) return api::report(part.error());
-  return api::answer(api::wait_for_position(set, (*part)->number));
+  return api::answer(api::wait_for_position(set, (*part)->number()));
 }
 
 int nvm_regions_count(nvm_regions* set, uint64_t* count) {
@@ -382,7 +385,7 @@ int nvm_region_each(nvm_regions* set, int (*visit)(uint64_t, uint64_t, void*), v
   const int answer = api::told(api::run<effect::looks>(set, [&](api::part_of_thread& p) {
     c.thrown.of(*set->pool->file);
     return set->of->each(
-        p.number,
+        p.number(),
         [](std::uint64_t rid, std::uint64_t size, void* raw) {
           auto& k = *static_cast<context*>(raw);
           return k.thrown.call([&] { return k.visit(rid, size, k.argument); }, 1);
@@ -400,7 +403,7 @@ int nvm_region_hold(nvm_regions* set, uint64_t rid, nvm_region_lease* out) {
   const nvm::platform::in_call here;
   std::optional<nvm::region::lease> held;
   const auto done = api::run<effect::looks>(set, [&](api::part_of_thread& p) -> result<int> {
-    const auto l = set->of->hold(p.number, rid);
+    const auto l = set->of->hold(p.number(), rid);
     if (!l) return l.error();
     held = *l;
     return 0;

@@ -11,7 +11,7 @@ namespace nvm::api {
 namespace {
 
 result<nvm_region_group*> new_group(part_of_thread& p, nvm_regions* set) noexcept try {
-  auto change = set->of->begin(p.number);
+  auto change = set->of->begin(p.number());
   if (!change) return change.error();
   const auto unused =
       std::find_if(p.groups.begin(), p.groups.end(), [](const auto& g) { return g->change == nullptr; });
@@ -22,7 +22,8 @@ result<nvm_region_group*> new_group(part_of_thread& p, nvm_regions* set) noexcep
     p.groups.push_back(std::make_unique<nvm_region_group>());
     g = p.groups.back().get();
   }
-  *g = {set, std::move(*change), std::this_thread::get_id(), false, 0, false, {}};
+  if (status s = begin_use(*p.of, p.place); !s) return s.error();
+  *g = {set, {*p.of, p.place}, std::move(*change), std::this_thread::get_id(), false, 0, false, {}};
   return g;
 } catch (const std::bad_alloc&) {
   return fail(errc::no_memory, "no volatile memory for a transaction of regions");
@@ -39,14 +40,19 @@ result<region::mode> mode_of(unsigned mode) noexcept {
   if (mode > region::mode_max) return fail(errc::invalid, "mode %u is none of enum nvm_region_mode", mode);
   return static_cast<region::mode>(mode);
 }
+// A transaction without its group, which is over.
+struct ending {
+  explicit ending(nvm_region_group& g) noexcept : place{std::move(g.place)}, change{std::move(g.change)} {}
+  const place_in_use<open_region_sets> place;  // ends last
+  const std::unique_ptr<open_regions_change> change;
+};
 // Ends a transaction: its changes are durable, or become durable later.
 int end_group(nvm_region_group* g, bool commits) noexcept {
   nvm_regions* const set = g->set;
-  const auto change = std::move(g->change);
-  g->change.reset();
+  const ending now{*g};
   if (!commits) return 0;
   return told(run<effect::changes>(set, [&](part_of_thread&) -> result<int> {
-    if (status s = change->commit(); !s) return s.error();
+    if (status s = now.change->commit(); !s) return s.error();
     return 0;
   }));
 }
@@ -72,7 +78,7 @@ result<nvm_region_group*> begin_group(nvm_regions* set, const std::uint64_t* rid
     if (!g) return g.error();
     for (const std::uint64_t rid : sorted) {
       if (status s = (*g)->change->join(rid, region::mode::adaptive); !s) {
-        (*g)->change.reset();
+        const ending now{**g};
         if (s.error() == errc::not_found) absent = rid;
         return s.error();
       }
@@ -138,7 +144,7 @@ int nvm_region_begin(nvm_regions* set, uint64_t rid, unsigned mode) {
     const auto g = api::new_group(p, set);
     if (!g) return g.error();
     if (status s = (*g)->change->join(rid, *how); !s) {
-      (*g)->change.reset();
+      const api::ending now{**g};
       return s.error();
     }
     (*g)->single = true;
@@ -174,12 +180,11 @@ int nvm_region_commit_async(nvm_regions* set, uint64_t rid, uint64_t* position) 
   *position = NVM_LSN_NONE;
   const auto g = single_of(set, rid);
   if (!g) return api::report(g.error());
-  const auto change = std::move((*g)->change);
-  (*g)->change.reset();
+  const api::ending now{**g};
   return api::told(api::run<effect::begins>(set, [&](api::part_of_thread& p) -> result<int> {
-    if (status s = change->commit(); !s) return s.error();
+    if (status s = now.change->commit(); !s) return s.error();
     // The medium is asked after that, as by nvm_lf_get_position().
-    const uint64_t reached = set->all->side->position(p.number);
+    const uint64_t reached = set->all->side->position(p.number());
     if (status s = nvm::engines::of_what_is_done(api::medium_is_whole(set->pool)); !s) return s.error();
     *position = reached;
     return 0;

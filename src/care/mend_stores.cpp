@@ -304,7 +304,7 @@ class store_mender {
     if (set == nullptr) return last_code();
     const auto part = api::part_in(pool_);
     if (!part) return part.error();
-    if (status s = keyed::lewat::read_at_rest(*set->of, (*part)->number, facts, each); !s) return s;
+    if (status s = keyed::lewat::read_at_rest(*set->of, (*part)->number(), facts, each); !s) return s;
     return nvm_regions_wait(set) == 0 ? status{} : status{last_code()};
   }
   // Takes damaged entries out of the regions of a store.

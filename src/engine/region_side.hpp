@@ -86,7 +86,8 @@ class region_side {
   // A number for the calling thread.
   [[nodiscard]] virtual result<unsigned> join() noexcept = 0;
   virtual void leave(unsigned who) noexcept = 0;
-  [[nodiscard]] virtual unsigned threads() const noexcept = 0;
+  // As structure_side's.
+  virtual void hand_over(unsigned who) noexcept = 0;
   // Between the two, which nest, what the thread finds stays, unless another drops the set without having awaited it.
   // Meanwhile the thread waits for nothing that others hold longer than for a moment.
   virtual void enter(unsigned who) noexcept = 0;
@@ -99,8 +100,10 @@ class region_side {
   [[nodiscard]] virtual std::uint64_t leases() const noexcept = 0;
   // Any thread may call it.  errc::invalid: no such lease is held.
   [[nodiscard]] virtual status let_go(const region::lease& l) noexcept = 0;
-  // The LSN of all that the thread has done and seen.
+  // The LSN of all that threads have done and seen with this number; of all that any thread has done.
   [[nodiscard]] virtual lsn_t position(unsigned who) noexcept = 0;
+  [[nodiscard]] virtual lsn_t latest() noexcept = 0;
+  virtual void owe(unsigned who, lsn_t position) noexcept = 0;  // as structure_side's
   // No thread is at work: leaves nothing to recover.
   virtual void come_to_rest() noexcept = 0;
   // Writes the log's records back, and frees memory that waits for that.

@@ -95,7 +95,8 @@ class regions final : public region_side {
     return (*t)->number;
   }
   void leave(unsigned who) noexcept override { domain_.leave(*threads_[who]); }
-  unsigned threads() const noexcept override { return domain_.threads(); }
+  // What a call has changed is fenced at its end.
+  void hand_over(unsigned) noexcept override {}
   void enter(unsigned who) noexcept override { domain_.enter(at(who)); }
   void exit(unsigned who) noexcept override { domain_.exit(at(who)); }
   void await_inside() noexcept override { domain_.await_inside(); }
@@ -103,6 +104,10 @@ class regions final : public region_side {
   std::uint64_t leases() const noexcept override { return domain_.leased().count(); }
   status let_go(const region::lease& l) noexcept override { return region::let_go(domain_, l); }
   lsn_t position(unsigned who) noexcept override { return threads_[who]->position; }
+  lsn_t latest() noexcept override { return medium_.last_lsn(); }
+  void owe(unsigned who, lsn_t position) noexcept override {
+    threads_[who]->position = std::max(threads_[who]->position, position);
+  }
   void come_to_rest() noexcept override { domain_.come_to_rest(); }
   void tidy() noexcept override {
     if (domain_.has_log()) {

@@ -133,17 +133,22 @@ class structure_side {
   // A number for the calling thread.
   [[nodiscard]] virtual result<unsigned> join() noexcept = 0;
   virtual void leave(unsigned who) noexcept = 0;
+  // Between operations of the calling thread, after which another one has the number: what it did is durable, or
+  // becomes so with what that thread does.
+  virtual void hand_over(unsigned who) noexcept = 0;
   // Found entries stay between these two, which nest. False: the thread is in no operation.
   virtual void enter(unsigned who) noexcept = 0;
   [[nodiscard]] virtual bool leave_operation(unsigned who) noexcept = 0;
-  // Threads that have a number; whether one of them is inside an operation.
-  [[nodiscard]] virtual unsigned threads() const noexcept = 0;
+  // Whether a thread is inside an operation.
   [[nodiscard]] virtual bool at_work() const noexcept = 0;
   [[nodiscard]] virtual const structure_settings& settings() const noexcept = 0;
   // Makes changes by all threads durable, on a log medium up to their positions.
   virtual void settle() noexcept = 0;
-  // Of what the thread has done and seen.
+  // Of what threads have done and seen with this number; of what any thread has done.
   [[nodiscard]] virtual lsn_t position(unsigned who) noexcept = 0;
+  [[nodiscard]] virtual lsn_t latest() noexcept = 0;
+  // The thread that has the number has also seen what was done up to here.
+  virtual void owe(unsigned who, lsn_t position) noexcept = 0;
   // No thread is at work: leaves nothing to recover.  `closing`: nothing changes after this before the next open, so
   // that the numbers of entries are left, too.
   virtual void come_to_rest(bool closing) noexcept = 0;

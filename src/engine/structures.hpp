@@ -170,6 +170,7 @@ class structures final : public structure_side {
     }
     domain_->leave(domain_->thread_at(who));
   }
+  void hand_over(unsigned who) noexcept override { domain_->hand_over(domain_->thread_at(who)); }
   void enter(unsigned who) noexcept override { domain_->thread_at(who).enter(); }
   bool leave_operation(unsigned who) noexcept override {
     auto& t = domain_->thread_at(who);
@@ -177,13 +178,17 @@ class structures final : public structure_side {
     t.leave();
     return true;
   }
-  unsigned threads() const noexcept override { return domain_->joined(); }
   bool at_work() const noexcept override { return domain_->any_inside(); }
   const structure_settings& settings() const noexcept override { return settings_; }
   void settle() noexcept override {
     if (domain_->links.defers()) domain_->links.settle_all();
   }
   lsn_t position(unsigned who) noexcept override { return domain_->thread_at(who).client.lsn; }
+  lsn_t latest() noexcept override { return medium_.last_lsn(); }
+  void owe(unsigned who, lsn_t position) noexcept override {
+    lsn_t& lsn = domain_->thread_at(who).client.lsn;
+    lsn = std::max(lsn, position);
+  }
   void come_to_rest(bool closing) noexcept override {
     domain_->each_thread([&](auto& t) { end_all(t.number()); });
     domain_->come_to_rest();

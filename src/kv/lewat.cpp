@@ -65,7 +65,7 @@ status regions_index::read(std::uint64_t rid, std::span<std::byte> to, std::uint
   count = 0;
   there = false;
   const auto n = api::run<effect::looks>(
-      at_once_, [&](api::part_of_thread& p) { return at_once_->of->read(p.number, rid, 0, to); });
+      at_once_, [&](api::part_of_thread& p) { return at_once_->of->read(p.number(), rid, 0, to); });
   if (!n) return absent(n.error());
   count = *n;
   there = true;
@@ -76,7 +76,7 @@ status regions_index::length(std::uint64_t rid, std::uint64_t& bytes, bool& ther
   bytes = 0;
   there = false;
   const auto n =
-      api::run<effect::looks>(at_once_, [&](api::part_of_thread& p) { return at_once_->of->length(p.number, rid); });
+      api::run<effect::looks>(at_once_, [&](api::part_of_thread& p) { return at_once_->of->length(p.number(), rid); });
   if (!n) return absent(n.error());
   bytes = *n;
   there = true;
@@ -86,7 +86,7 @@ status regions_index::length(std::uint64_t rid, std::uint64_t& bytes, bool& ther
 status regions_index::each_region(const std::function<void(std::uint64_t rid, std::uint64_t bytes)>& visit) noexcept {
   const auto done = api::run<effect::looks>(at_once_, [&](api::part_of_thread& p) {
     return at_once_->of->each(
-        p.number,
+        p.number(),
         [](std::uint64_t rid, std::uint64_t bytes, void* raw) {
           (*static_cast<const std::function<void(std::uint64_t, std::uint64_t)>*>(raw))(rid, bytes);
           return 0;
@@ -133,7 +133,7 @@ status regions_index::open() {
 status regions_index::wait() noexcept {
   const auto part = api::part_in(pool_);
   if (!part) return part.error();
-  return api::wait_for_position(at_once_, (*part)->number);
+  return api::wait_for_position(at_once_, (*part)->number());
 }
 status regions_index::accepts_changes() const noexcept {
   // A function of the program, which has run since the call began, may have closed the pool.
@@ -312,7 +312,7 @@ status regions_index::count_all() {
     for (std::uint64_t at = 0; at < bytes; ++entries) {
       std::byte word[layout::item_sizes_bytes];
       const auto n = api::run<effect::looks>(
-          at_once_, [&](api::part_of_thread& p) { return at_once_->of->read(p.number, rid, at, word); });
+          at_once_, [&](api::part_of_thread& p) { return at_once_->of->read(p.number(), rid, at, word); });
       if (!n) unread = n.error();
       item i;
       if (!n || *n < sizeof word || !read_sizes(word, 0, i)) break;

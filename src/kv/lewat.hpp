@@ -23,6 +23,7 @@
 #include <functional>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <span>
 #include <string>
 #include <type_traits>
@@ -81,13 +82,14 @@ class regions_index;
 class reading {
  public:
   reading(const NVM_POOL* pool, const store& of) noexcept {
-    const auto part = api::part_in(pool);
+    auto part = api::part_in(pool);
     if (!part) {
       refused_ = part.error();
       return;
     }
     side_ = (*part)->of->side.get();
-    who_ = (*part)->number;
+    who_ = (*part)->number();
+    part_.emplace(std::move(*part));
     side_->enter(who_);
     // relaxed: the epoch orders it.
     if (of.handles.load(std::memory_order_relaxed) == 0) refused_ = was_closed(of);
@@ -103,6 +105,7 @@ class reading {
   [[nodiscard]] unsigned who() const noexcept { return who_; }
 
  private:
+  std::optional<api::part_in_use> part_;
   api::region_side* side_ = nullptr;
   unsigned who_ = 0;
   errc refused_ = errc::ok;
@@ -221,7 +224,7 @@ class regions_index : public std::enable_shared_from_this<regions_index> {
   [[nodiscard]] status each_number(Visit&& visit) noexcept {
     const auto seen = api::run<api::effect::looks>(at_once_, [&](api::part_of_thread& p) -> result<int> {
       at_once_->of->numbers(
-          p.number, [](std::uint64_t rid, void* raw) { (*static_cast<std::remove_reference_t<Visit>*>(raw))(rid); },
+          p.number(), [](std::uint64_t rid, void* raw) { (*static_cast<std::remove_reference_t<Visit>*>(raw))(rid); },
           &visit);
       return 0;
     });

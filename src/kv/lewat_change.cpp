@@ -396,7 +396,7 @@ status change::commit() {
   if (deeds == 0) return {};
   announce();
   const auto done = api::run<effect::begins>(of_.at_once_, [&](api::part_of_thread& p) -> result<int> {
-    const status s = deeds == 1 ? commit_one(*only, p.number) : commit_group(p.number);
+    const status s = deeds == 1 ? commit_one(*only, p.number()) : commit_group(p.number());
     if (!s) return s.error();
     return 0;
   });

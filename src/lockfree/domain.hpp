@@ -13,7 +13,8 @@
 // themselves (sealed_memory.hpp) need not wait: no durable link ever leads to them.
 //
 // Threads.  A thread joins and is known by a number; an operation is between enter() and leave().  A number that is
-// given back keeps its generations and its table of areas for the next thread that gets it.
+// given back keeps its generations and its table of areas for the next thread that gets it.  So does one that is handed
+// over between two operations, with the caches as well (api/thread_places.hpp).
 //
 // Shortage.  Generations belong to their threads, which close and free them between operations: nodes that an idle
 // thread has unlinked would wait for ever.  A thread that finds no room therefore takes the generations of others:
@@ -180,9 +181,14 @@ class domain {
   }
   // Called by the thread itself, when its caches have been given back (node_memory.hpp).
   void leave(thread& t) noexcept {
+    hand_over(t);
+    epochs_.leave_for_good(t.number());
+  }
+  // Called by the thread itself, between two operations: another one uses the number from now on, with what the caches
+  // have.
+  void hand_over(thread&) noexcept {
     // Its unlinking and freeing are durable before another thread frees or forgets more with the same number.
     medium_.fence(edge{"lockfree/E25"});
-    epochs_.leave_for_good(t.number());
   }
 
   // Asks leave to unlink a node; on failure it must stay linked.  errc::no_memory, no_space, io.
@@ -292,7 +298,6 @@ class domain {
     if (given) gives_.fetch_add(1, std::memory_order_relaxed);
     return given;
   }
-  [[nodiscard]] unsigned joined() const noexcept { return epochs_.joined(); }
   [[nodiscard]] bool any_inside() const noexcept { return epochs_.any_inside(); }
   [[nodiscard]] thread& thread_at(unsigned number) noexcept {
     return *threads_[number].load(std::memory_order_acquire);

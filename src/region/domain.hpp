@@ -185,7 +185,6 @@ class domain {
     return fail(errc::no_memory, "no volatile memory for a thread of regions");
   }
   void leave(thread& t) noexcept { epochs_.leave_for_good(t.number); }
-  [[nodiscard]] unsigned threads() const noexcept { return epochs_.joined(); }
 
   // Between the two, which nest, entries and bytes that the thread has found stay.
   void enter(thread& t) noexcept {

@@ -67,12 +67,7 @@ class epochs {
     std::atomic<std::uint64_t>& count = slots_[thread].count;
     count.store(count.load(std::memory_order_relaxed) + 1, std::memory_order_release);
   }
-  // Threads that have a number, and whether one of them is inside.
-  [[nodiscard]] unsigned joined() const noexcept {
-    unsigned n = 0;
-    for (const slot& s : slots_) n += s.taken.load(std::memory_order_acquire) ? 1 : 0;
-    return n;
-  }
+  // Whether a thread is inside.
   [[nodiscard]] bool any_inside() const noexcept {
     return std::any_of(slots_.begin(), slots_.end(),
                        [](const slot& s) { return s.count.load(std::memory_order_acquire) % 2 != 0; });

@@ -17,6 +17,7 @@
 #include "../sanitized.hpp"
 #include "nvm/malloc.h"
 #include "scratch.hpp"
+#include "worker.hpp"
 
 namespace nvm::tests {
 namespace {
@@ -128,7 +129,7 @@ TEST_P(threads, a_thread_that_ends_leaves_no_transaction_behind) {
   EXPECT_EQ(sum.objects, 0U);
 }
 
-// A thread keeps its lane between transactions (lanes::park); that must not be felt by others.
+// A thread keeps its lane between transactions (number_owners::park); that must not be felt by others.
 
 NVM_POOL* with_lanes(const scratch& place, unsigned lanes, const char* name = "pool") {
   nvm_pool_options o{};
@@ -151,47 +152,6 @@ void expect_objects(const scratch& place, std::uint64_t count, const char* name 
   EXPECT_EQ(nvm_pool_check(place.path(name).c_str(), nullptr, nullptr, &sum), 0) << nvm_errormsg();
   EXPECT_EQ(sum.objects, count);
 }
-
-// A thread that does what it is told, one thing after the other, and is idle in between.
-class worker {
- public:
-  worker() : thread_{[this] { run(); }} {}
-  ~worker() { end(); }
-  bool does(std::function<bool()> what) {
-    std::unique_lock lock{mutex_};
-    what_ = std::move(what);
-    changed_.notify_all();
-    changed_.wait(lock, [this] { return !what_; });
-    return good_;
-  }
-  void end() {
-    if (!thread_.joinable()) return;
-    {
-      const std::lock_guard lock{mutex_};
-      over_ = true;
-    }
-    changed_.notify_all();
-    thread_.join();
-  }
-
- private:
-  void run() {
-    std::unique_lock lock{mutex_};
-    for (;;) {
-      changed_.wait(lock, [this] { return over_ || what_; });
-      if (over_) return;
-      good_ = what_();
-      what_ = nullptr;
-      changed_.notify_all();
-    }
-  }
-  std::mutex mutex_;
-  std::condition_variable changed_;
-  std::function<bool()> what_;
-  bool good_ = false;
-  bool over_ = false;
-  std::thread thread_;
-};
 
 TEST_P(threads, that_are_idle_keep_no_lane_from_others) {
   scratch place{GetParam()};
