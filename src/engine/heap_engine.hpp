@@ -65,6 +65,7 @@ class heap_engine final : public engine {
     });
     if (!s || file_.read_only()) return s;
     heap_.places().keep_blocks_by(blocks_);
+    if constexpr (!medium_type::atomic_batches) heap_.places().keep_pages_for_logs();
     if (file_.has_holes() && !file_.has_tier()) heap_.places().doubt_free_pages();
     return s;
   }

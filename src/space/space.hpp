@@ -133,6 +133,14 @@ class space final : public space_types, public region_pages, public store_pages 
 
   // The pool's file, before anything is allocated; and after boot() that free pages may be holes of it.
   void keep_blocks_by(pool_blocks& blocks) noexcept { blocks_ = &blocks; }
+  // Before anything is allocated: only log runs get the last pages of the capacity, so that a transaction in a full pool
+  // has a log to free with.
+  void keep_pages_for_logs() noexcept {
+    constexpr std::uint64_t some = 16;
+    constexpr std::uint64_t most = 1024;
+    const std::uint64_t all = index_.sizes().capacity_pages;
+    kept_for_logs_ = std::clamp(all / 64, std::min(some, all / 16), most);
+  }
   void doubt_free_pages() noexcept;
 
   // ---- allocation ----
@@ -270,7 +278,7 @@ class space final : public space_types, public region_pages, public store_pages 
     const geometry& g = index_.sizes();
     const std::uint64_t count = ceil_div(bytes, g.page_bytes());
     if (count == 0 || count > g.capacity_pages) return fail(errc::too_large, "a log run of %lu bytes", bytes);
-    const auto page = take_pages(0, page_use::run, count, true);
+    const auto page = take_pages(0, page_use::run, count, true, true);
     if (!page) return page.error();
     settle_freed_runs();
     enter(*page, {static_cast<std::uint32_t>(count), 0, page_kind::log, layout::object_layout::raw,
@@ -305,7 +313,8 @@ class space final : public space_types, public region_pages, public store_pages 
   // acquire: pairs with give_pages(): of pages that were taken.
   [[nodiscard]] std::uint64_t freed_by() const noexcept override { return freed_by_.load(std::memory_order_acquire); }
   [[nodiscard]] std::uint64_t free_pages() const noexcept override {
-    return index_.pages.free_pages() + (index_.sizes().capacity_pages - index_.pages.size_pages());
+    const std::uint64_t all = index_.pages.free_pages() + (index_.sizes().capacity_pages - index_.pages.size_pages());
+    return all - std::min(all, kept_for_logs_);
   }
   [[nodiscard]] result<owned_pages> owned_at(std::uint64_t offset) const noexcept override;
   void each_owned(std::uint64_t first, std::uint64_t end, void* context,
@@ -512,8 +521,15 @@ class space final : public space_types, public region_pages, public store_pages 
   [[nodiscard]] result<object> run_at(std::uint64_t page, page_state s, std::uint64_t offset,
                                       layout::object_layout wanted) noexcept;
   [[nodiscard]] status begin_free_run(const object& o, unsigned lane) noexcept;
-  [[nodiscard]] result<std::uint64_t> take_pages(unsigned mine, page_use use, std::uint64_t count,
-                                                 bool last_resort) noexcept;
+  [[nodiscard]] result<std::uint64_t> take_pages(unsigned mine, page_use use, std::uint64_t count, bool last_resort,
+                                                 bool for_log = false) noexcept;
+  // Whether these pages may be taken, now or after growth, with `keep` left.  A hint beside threads that take others.
+  [[nodiscard]] bool has_spare(std::uint64_t count, std::uint64_t keep) const noexcept {
+    if (keep == 0) return true;
+    const std::uint64_t growth = grow_ ? index_.sizes().capacity_pages - index_.pages.size_pages() : 0;
+    return index_.pages.free_pages() + growth >= count + keep;
+  }
+  [[nodiscard, gnu::noinline]] status no_spare(std::uint64_t count) const noexcept;
   [[nodiscard, gnu::noinline]] bool trim_before_growth(bool stores) noexcept;
   [[nodiscard]] status grow_for(page_use use, std::uint64_t count, std::uint64_t size_seen) noexcept;
   void enter(std::uint64_t page, const layout::page_entry& entry) noexcept {
@@ -614,7 +630,8 @@ class space final : public space_types, public region_pages, public store_pages 
   std::atomic<bool> any_holes_{false};
   bool doubtful_ = false;  // with trimming_: what is said to be a hole may have blocks
   pool_blocks* blocks_ = nullptr;
-  std::mutex trimming_;  // one at a time; before all others
+  std::uint64_t kept_for_logs_ = 0;  // pages
+  std::mutex trimming_;              // one at a time; before all others
   std::mutex growing_;
   std::atomic<lsn_t> freed_by_{0};
   std::atomic<std::uint64_t> runs_freed_{0};  // newest generation that freed a run; where replays store contents

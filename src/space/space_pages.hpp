@@ -96,11 +96,13 @@ status space<M, S>::check_header(std::uint64_t offset, std::uint64_t units, unsi
 // ---- pages from where they can be had ------------------------------------------------------------------------------
 
 template <media M, log::settler S>
-auto space<M, S>::take_pages(unsigned mine, page_use use, std::uint64_t count, bool last_resort) noexcept
+auto space<M, S>::take_pages(unsigned mine, page_use use, std::uint64_t count, bool last_resort, bool for_log) noexcept
     -> result<std::uint64_t> {
+  const std::uint64_t keep = for_log ? 0 : kept_for_logs_;
   for (bool looked = false;;) {
     const std::uint64_t size_seen = index_.pages.size_pages();
-    if (auto page = index_.pages.take(mine, use, count)) {
+    const bool spare = has_spare(count, keep);
+    if (auto page = spare ? index_.pages.take(mine, use, count) : std::nullopt) {
       if (status s = fill(*page, count); !s) {
         index_.pages.give(*page, count);
         return s.error();
@@ -111,11 +113,21 @@ auto space<M, S>::take_pages(unsigned mine, page_use use, std::uint64_t count, b
     if (trim()) continue;
     // Before it grows, what costs no more than growing would.
     if (!std::exchange(looked, true) && trim_before_growth(last_resort)) continue;
-    const status grown = grow_for(use, count, size_seen);
+    const status grown = spare ? grow_for(use, count, size_seen) : no_spare(count);
     if (grown) continue;
     // Extents that are not indexed yet may be empty, and attached stores may have clusters that are.
     if (!last_resort || (!index_.index_everything() && !trim_stores())) return grown.error();
   }
+}
+
+template <media M, log::settler S>
+status space<M, S>::no_spare(std::uint64_t count) const noexcept {
+  const std::uint64_t size = index_.pages.size_pages();
+  return fail(
+      errc::no_space,
+      "the pool is full: %lu of %lu pages in use, %lu more wanted, it can grow to %lu, and %lu are kept for the "
+      "logs of transactions that free",
+      size - index_.pages.free_pages(), size, count, grow_ ? index_.sizes().capacity_pages : size, kept_for_logs_);
 }
 
 // Extents that are not indexed yet may be empty, and so may clusters of attached stores (`stores`: the caller holds

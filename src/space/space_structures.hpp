@@ -68,7 +68,7 @@ status space<M, S>::extend(std::uint64_t offset, std::uint64_t pages) noexcept {
   layout::page_entry e = layout::unpack(index_.map.load(page) & checked_mask);
   NVM_ASSERT(!layout::transactional(e) && e.kind == page_kind::run);
   const std::uint64_t end = page + e.length_pages;
-  if (!take_here(end, pages)) {
+  if (!has_spare(pages, kept_for_logs_) || !take_here(end, pages)) {
     return fail(errc::no_space, "the %lu pages after the run at offset %lu are not free", pages, offset);
   }
   platform::memory_watch::accessible(base_ + g.page_offset(end), pages << g.page_shift);
