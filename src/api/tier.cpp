@@ -75,13 +75,13 @@ int nvm_tier_refer(NVM_POOL* pool, const void* p, size_t bytes, int referenced) 
 
 int nvm_tier_pin(NVM_POOL* pool, const void* p, size_t bytes) {
   return api::with_pages(pool, p, bytes, [](nvm::tier::swapper& s, const nvm::tier::page_range& r) noexcept {
-    return s.pin(r.first, r.count);
+    return s.pin(r.first, r.count, nvm::tier::swapper::pinned_by::program);
   });
 }
 
 int nvm_tier_unpin(NVM_POOL* pool, const void* p, size_t bytes) {
   return api::with_pages(pool, p, bytes, [](nvm::tier::swapper& s, const nvm::tier::page_range& r) noexcept {
-    s.unpin(r.first, r.count);
+    s.unpin(r.first, r.count, nvm::tier::swapper::pinned_by::program);
     return nvm::status{};
   });
 }

@@ -66,12 +66,12 @@ status pool_tier::open_image_pages(pool_file& pool) {
   guest.hold = [](void* context, const void* p, std::size_t bytes) noexcept {
     auto* const t = static_cast<pool_tier*>(context);
     const auto [first, count] = t->pages_of(p, bytes);
-    return t->swapper_->pin(first, count);
+    return t->swapper_->pin(first, count, swapper::pinned_by::library);
   };
   guest.let_go = [](void* context, const void* p, std::size_t bytes) noexcept {
     auto* const t = static_cast<pool_tier*>(context);
     const auto [first, count] = t->pages_of(p, bytes);
-    t->swapper_->unpin(first, count);
+    t->swapper_->unpin(first, count, swapper::pinned_by::library);
   };
   pool.let_in(guest);
   return {};

@@ -57,6 +57,7 @@ swapper::swapper(const swapper_settings& settings, std::unique_ptr<slow_pages> s
       slow_{std::move(slow)},
       states_{settings.pages},
       pins_{settings.pages},
+      wishes_{settings.pages},
       incoming_{ahead_max * page_bytes} {}
 
 result<std::unique_ptr<swapper>> swapper::open(const swapper_settings& settings,
@@ -76,8 +77,8 @@ result<std::unique_ptr<swapper>> swapper::open(const swapper_settings& settings,
     list->reserve(batch_max);
   }
   made->batch_->written.reserve(batch_max);
-  if (made->states_.data() == nullptr || made->pins_.data() == nullptr || made->incoming_.data() == nullptr ||
-      made->batch_->bytes.data() == nullptr) {
+  if (made->states_.data() == nullptr || made->pins_.data() == nullptr || made->wishes_.data() == nullptr ||
+      made->incoming_.data() == nullptr || made->batch_->bytes.data() == nullptr) {
     return fail(errc::no_memory, "no volatile memory for the books of a tier");
   }
   if (status s = made->look_at_file(); !s) return s.error();
@@ -128,8 +129,7 @@ void swapper::found(page_t page) noexcept {
   if (!settings_.shared || !settings_.keep_found) return came(page, stored_to);
   set_state(page, stored_to);
   ++present_;
-  // A pin of our own.
-  pins()[page] = 1;
+  pins(pinned_by::library)[page] = 1;
   states()[page] |= held_bit;
   ++held_;
   ++kept_found_;
@@ -481,7 +481,7 @@ void swapper::choose(batch& b, unsigned wanted) noexcept {
     const page_t page = policy_->victim(*this);
     if (page == no_page) break;
     const bool is_clean = state_of(page) == clean;
-    if (pins()[page] != 0) {
+    if (is_pinned(page)) {
       states()[page] |= held_bit;
       ++held_;
     } else if (!is_clean && !writes) {
@@ -580,7 +580,7 @@ void swapper::write_leaving(batch& b) noexcept {
 void swapper::end_leaving(batch& b, bool written) noexcept {
   const std::lock_guard guard{lock_};
   for (const page_t page : b.zeros) {
-    if (state_of(page) == leaving && pins()[page] == 0) {
+    if (state_of(page) == leaving && !is_pinned(page)) {
       b.given_back.push_back(page);
       ++counts_.dropped;
     } else {
@@ -589,7 +589,7 @@ void swapper::end_leaving(batch& b, bool written) noexcept {
   }
   for (const leaving_page& p : b.written) {
     const bool may = written && p.became != leaving_page::outcome::stays;
-    if (may && state_of(p.page) == leaving && pins()[p.page] == 0) {
+    if (may && state_of(p.page) == leaving && !is_pinned(p.page)) {
       slow_->keep(p);
       b.given_back.push_back(p.page);
       ++(p.became == leaving_page::outcome::there ? counts_.dropped : counts_.out);

@@ -108,14 +108,14 @@ void swapper::refer(std::uint64_t first, std::uint64_t count, bool referenced) n
   }
 }
 
-status swapper::pin(std::uint64_t first, std::uint64_t count) noexcept {
+status swapper::pin(std::uint64_t first, std::uint64_t count, pinned_by whom) noexcept {
   {
     const std::lock_guard guard{lock_};
     for (std::uint64_t page = first; page < first + count; ++page) {
-      if (pins()[page] != 0xFF) continue;
+      if (pins(whom)[page] != 0xFF) continue;
       return fail(errc::too_large, "page %" PRIu64 " has 255 pins already", page);
     }
-    for (std::uint64_t page = first; page < first + count; ++page) ++pins()[page];
+    for (std::uint64_t page = first; page < first + count; ++page) ++pins(whom)[page];
   }
   for (std::uint64_t page = first; page < first + count; ++page) {
     (void)std::atomic_ref<std::byte>{*address(static_cast<page_t>(page))}.load(std::memory_order_relaxed);
@@ -123,12 +123,12 @@ status swapper::pin(std::uint64_t first, std::uint64_t count) noexcept {
   return {};
 }
 
-void swapper::unpin(std::uint64_t first, std::uint64_t count) noexcept {
+void swapper::unpin(std::uint64_t first, std::uint64_t count, pinned_by whom) noexcept {
   const std::lock_guard guard{lock_};
   for (std::uint64_t page = first; page < first + count; ++page) {
-    if (pins()[page] == 0) continue;
-    --pins()[page];
-    if (pins()[page] != 0 || (states()[page] & held_bit) == 0) continue;
+    if (pins(whom)[page] == 0) continue;
+    --pins(whom)[page];
+    if (is_pinned(static_cast<page_t>(page)) || (states()[page] & held_bit) == 0) continue;
     list_again(static_cast<page_t>(page));
   }
 }

@@ -27,6 +27,7 @@ class swapped_ground {
     std::uint32_t policy = NVM_TIER_STEADY;
     layout::page_coding coding = layout::page_coding::lz4;
     bool shared = true;
+    bool keep_found = false;
   };
 
   // `name`: of both files, which stay when this object goes, as after a kill.
@@ -80,6 +81,7 @@ class swapped_ground {
     settings.fast_pages_max = wish_.fast_pages_max;
     settings.policy = wish_.policy;
     settings.shared = wish_.shared;
+    settings.keep_found = wish_.keep_found;
     settings.sequence = sequence;
     settings.lost = [](void* context, std::uint64_t page, const char* why) noexcept {
       auto* const g = static_cast<swapped_ground*>(context);

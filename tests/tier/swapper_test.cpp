@@ -134,25 +134,70 @@ TEST_F(swapped, pages_of_zeros_take_no_room_and_no_write) {
   EXPECT_EQ(again.words(9)[1], 0U);
 }
 
+constexpr auto by_program = swapper::pinned_by::program;
+
 TEST_F(swapped, pinned_pages_stay_until_they_are_unpinned) {
   swapped_ground::wish w;
   swapped_ground g{name, w};
   OPEN_OR_SKIP(g);
   for (std::uint64_t page = 0; page < 100; ++page) fill(g.words(page), page, 1);
-  ASSERT_TRUE(g.tier().pin(10, 3));
-  ASSERT_TRUE(g.tier().pin(12, 1));
+  ASSERT_TRUE(g.tier().pin(10, 3, by_program));
+  ASSERT_TRUE(g.tier().pin(12, 1, by_program));
   EXPECT_EQ(g.tier().check(), "");
   g.tier().shrink(0);
   EXPECT_EQ(g.tier().statistics().present, 3U);
-  g.tier().unpin(10, 3);
+  g.tier().unpin(10, 3, by_program);
   EXPECT_EQ(g.tier().check(), "");
   g.tier().shrink(0);
   EXPECT_EQ(g.tier().statistics().present, 1U);
   EXPECT_EQ(*g.fast().next_data(0), 0U);
   EXPECT_EQ(*g.fast().next_data(4096), 13 * swapper::page_bytes);
-  for (unsigned i = 1; i < 255; ++i) ASSERT_TRUE(g.tier().pin(12, 1));
-  EXPECT_EQ(g.tier().pin(11, 2).error(), errc::too_large);
+  for (unsigned i = 1; i < 255; ++i) ASSERT_TRUE(g.tier().pin(12, 1, by_program));
+  EXPECT_EQ(g.tier().pin(11, 2, by_program).error(), errc::too_large);
   EXPECT_TRUE(holds(g.words(11), 11, 1));
+}
+
+TEST_F(swapped, what_the_library_pins_stays_whatever_the_program_unpins) {
+  constexpr auto by_library = swapper::pinned_by::library;
+  swapped_ground::wish w;
+  swapped_ground g{name, w};
+  OPEN_OR_SKIP(g);
+  for (std::uint64_t page = 0; page < 100; ++page) fill(g.words(page), page, 1);
+  ASSERT_TRUE(g.tier().pin(10, 3, by_library));
+  ASSERT_TRUE(g.tier().pin(11, 1, by_program));
+  for (int i = 0; i < 3; ++i) g.tier().unpin(0, 100, by_program);
+  g.tier().shrink(0);
+  EXPECT_EQ(g.tier().statistics().present, 3U);
+  EXPECT_EQ(g.tier().check(), "");
+  ASSERT_TRUE(g.tier().pin(12, 1, by_program));
+  g.tier().unpin(10, 3, by_library);
+  g.tier().shrink(0);
+  EXPECT_EQ(g.tier().statistics().present, 1U);
+  g.tier().unpin(12, 1, by_program);
+  g.tier().shrink(0);
+  EXPECT_EQ(g.tier().statistics().present, 0U);
+  EXPECT_EQ(g.tier().check(), "");
+  for (std::uint64_t page = 0; page < 100; ++page) EXPECT_TRUE(holds(g.words(page), page, 1)) << page;
+}
+
+// A page that the file has at the open is kept where pages may be huge.
+TEST_F(swapped, what_is_kept_for_good_is_not_unpinned_by_the_program) {
+  swapped_ground::wish w;
+  w.keep_found = true;
+  {
+    swapped_ground g{name, w};
+    OPEN_OR_SKIP(g);
+    for (std::uint64_t page = 0; page < 4; ++page) fill(g.words(page), page, 1);
+  }
+  swapped_ground g{name, w};
+  OPEN_OR_SKIP(g);
+  // Pages that came ahead are among them.
+  const std::uint64_t found = g.tier().statistics().present;
+  EXPECT_GE(found, 4U);
+  g.tier().unpin(0, w.pages, by_program);
+  g.tier().shrink(0);
+  EXPECT_EQ(g.tier().statistics().present, found);
+  for (std::uint64_t page = 0; page < 4; ++page) EXPECT_TRUE(holds(g.words(page), page, 1)) << page;
 }
 
 // More pinned pages than leave at a time, and all of them first.
@@ -164,12 +209,12 @@ TEST_F(swapped, pinned_pages_hinder_no_others) {
     swapped_ground g{name, w};
     OPEN_OR_SKIP(g);
     for (std::uint64_t page = 0; page < 500; ++page) fill(g.words(page), page, 1);
-    ASSERT_TRUE(g.tier().pin(0, 200));
+    ASSERT_TRUE(g.tier().pin(0, 200, by_program));
     g.tier().shrink(0);
     EXPECT_EQ(g.tier().statistics().present, 200U) << policy_name(policy);
     EXPECT_EQ(g.tier().check(), "");
     for (std::uint64_t page = 0; page < 500; ++page) EXPECT_TRUE(holds(g.words(page), page, 1)) << page;
-    g.tier().unpin(0, 200);
+    g.tier().unpin(0, 200, by_program);
     EXPECT_EQ(g.tier().check(), "");
     g.tier().shrink(0);
     EXPECT_EQ(g.tier().statistics().present, 0U) << policy_name(policy);
