@@ -93,12 +93,12 @@ result<void*> allocate(NVM_POOL* pool, std::uint32_t type, std::uint64_t bytes, 
 // Allocates in the store of `old`, if that is in one: an object of a store moves within its store.
 result<void*> allocate_beside(NVM_POOL* pool, const object_facts& old, std::uint32_t type,
                               std::uint64_t bytes) noexcept {
-  open_store* const of = store_holding(pool, old.payload);
-  if (of == nullptr) return allocate(pool, type, bytes, realloc_call, old.aligned.bytes);
+  const store_attachment of = store_holding(pool, old.payload);
+  if (of.store == nullptr) return allocate(pool, type, bytes, realloc_call, old.aligned.bytes);
   auto e = transaction_for(pool, realloc_call);
   if (!e) return e.error();
   open_transaction& t = *(*e)->transaction;
-  const auto payload = t.allocate_in(*of, type, bytes);
+  const auto payload = t.allocate_in(of, type, bytes);
   if (status s = if_intact(pool, payload ? status{} : status{payload.error()}); !s) {
     t.doom(s.error());
     return s.error();

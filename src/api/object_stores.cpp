@@ -117,7 +117,6 @@ void object_stores::end(NVM_POOL* pool, bool exiting) noexcept {
       engines::left_open left;
       all->collector_->end_local(*s);
       (void)all->side_->detach(*s->of, left);  // no open transaction can keep it
-      s->of = nullptr;
       s->times = s->for_library = s->owed = 0;
       s->note_programs();
     }
@@ -273,9 +272,9 @@ void object_stores::forget_closing(std::uint64_t page) {
   });
 }
 
-open_store* store_holding(NVM_POOL* pool, std::uint64_t offset) noexcept {
+store_attachment store_holding(NVM_POOL* pool, std::uint64_t offset) noexcept {
   const std::lock_guard guard{pool->object_stores_lock};
-  return pool->object_stores == nullptr ? nullptr : pool->object_stores->open_holder(offset);
+  return pool->object_stores == nullptr ? store_attachment{} : pool->object_stores->attached_holder(offset);
 }
 
 attachments::rights rights_at(NVM_POOL& pool, std::uint64_t offset) noexcept {
@@ -328,7 +327,7 @@ status make_key_values(nvm_store& s, std::uint32_t type, std::uint64_t bytes,
   return in_own_transaction(s.pool, [&](open_transaction& t) -> status {
     const auto of = (*all)->for_change(s);
     if (!of) return of.error();
-    const auto payload = t.allocate_in(**of, type, bytes);
+    const auto payload = t.allocate_in({*of, s.attachment}, type, bytes);
     if (!payload) return payload.error();
     fill(*payload);
     return (*all)->set_key_values(s, t, *payload);
@@ -536,7 +535,7 @@ status object_stores::detach(nvm_store& s, attached_for who, std::uint64_t patie
 }
 
 bool object_stores::is_here_for(const nvm_store& s, attached_for who) const noexcept {
-  if (s.of == nullptr || side_ == nullptr) return false;
+  if (side_ == nullptr) return false;
   return (who == attached_for::library ? s.for_library : s.for_programs()) != 0;
 }
 // The library may have it attached as well: then it stays, and nothing of the program's is open in it.
@@ -578,14 +577,16 @@ status object_stores::detach_shut(nvm_store& s, attached_for who, const contents
   collector_->end_local(s);
   ask_about(s.page);
   const std::uint64_t attachment = side_->attachment_of(*s.of);
-  if (status done = side_->detach(*s.of, after.left); !done) return done;
+  if (status done = side_->detach(*s.of, after.left); !done) {
+    collector_->go_on_locally(s);
+    return done;
+  }
   (void)unless_detached.release();
   pool_->attachments.remove(attachment);
   refer(s.page, false);
   // Rounds that passed meanwhile have left it alone.
   if (!s.read_only) has_changed(s.page);
   s.times = s.for_library = s.owed = 0;
-  s.of = nullptr;
   s.note_programs();
   numbers_.erase(s.number);
   detached_.back() = std::move(attached_.extract(s.name).mapped());

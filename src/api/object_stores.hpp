@@ -26,6 +26,7 @@
 #include "api/store_collector.hpp"
 #include "engine/store_side.hpp"
 #include "nvm/store.h"
+#include "space/store_attachment.hpp"
 #include "store/store.hpp"
 
 namespace nvm::api {
@@ -52,7 +53,7 @@ using contents_of_store = std::array<std::shared_ptr<store_contents>, kinds_of_c
 struct nvm_store {
   nvm::api::debugger_view seen;  // first
   NVM_POOL* pool = nullptr;
-  nvm::open_store* of = nullptr;  // nullptr: it was detached
+  nvm::open_store* of = nullptr;  // constant; once it was detached, maybe another store's
   std::uint64_t page = 0;
   std::uint32_t number = 0;
   bool read_only = false;
@@ -66,8 +67,9 @@ struct nvm_store {
   nvm::api::store_collector* collector = nullptr;  // constant
   nvm::api::local_collection local;
   std::uint64_t attachment = 0;  // constant: store_side::attachment_of()
-  unsigned for_library = 0;      // so often of `times`
-  unsigned owed = 0;             // so often the library is done with it, and could not detach it yet
+  [[nodiscard]] nvm::store_attachment attached_as() const noexcept { return {of, attachment}; }
+  unsigned for_library = 0;  // so often of `times`
+  unsigned owed = 0;         // so often the library is done with it, and could not detach it yet
   [[nodiscard]] unsigned for_programs() const noexcept { return times - for_library; }
   // Whether programs have it attached, asked without the lock.  Called under it after each change.
   std::atomic<bool> for_program{false};
@@ -175,6 +177,15 @@ class object_stores {
   [[nodiscard]] std::uint64_t attachment_at(std::uint64_t offset) noexcept {
     const open_store* const of = open_holder(offset);
     return of == nullptr ? 0 : side_->attachment_of(*of);
+  }
+  [[nodiscard]] store_attachment attached_holder(std::uint64_t offset) noexcept {
+    for (;;) {
+      open_store* const of = open_holder(offset);
+      if (of == nullptr) return {};
+      const std::uint64_t attachment = side_->attachment_of(*of);
+      // The object may have become another store's between.
+      if (open_holder(offset) == of && side_->attachment_of(*of) == attachment) return {of, attachment};
+    }
   }
   [[nodiscard]] open_store* open_holder(std::uint64_t offset) noexcept {
     return side_ == nullptr ? nullptr : side_->holder(offset);
@@ -382,8 +393,8 @@ class object_stores {
 // errc::system with errno `cause`: the rights do not allow it.
 [[nodiscard]] errc refused(int cause, const char* what, std::string_view name, const stores::rights& r) noexcept;
 
-// The attached store that has this place; nullptr: none.
-[[nodiscard]] open_store* store_holding(NVM_POOL* pool, std::uint64_t offset) noexcept;
+// The attachment that has this place; of no store: none has.
+[[nodiscard]] store_attachment store_holding(NVM_POOL* pool, std::uint64_t offset) noexcept;
 // Its attachment (store_side::attachment_of()); 0: none holds it.
 [[nodiscard]] std::uint64_t attachment_at(NVM_POOL* pool, std::uint64_t offset) noexcept;
 

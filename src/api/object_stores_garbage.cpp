@@ -115,7 +115,7 @@ void object_stores::detach_what_is_owed() {
     }
     if (detach(*next, attached_for::library, owed_patience_ns)) continue;
     const taking taken{lock_};
-    if (next->of == nullptr) continue;
+    if (next->times == 0) continue;
     ++next->owed;
     owes_.store(true, std::memory_order_relaxed);
   }

@@ -435,12 +435,12 @@ using nvm::fail;
 using nvm::stm::verdict;
 using transaction = nvm::stm::transaction;
 
-void* nvm::api::allocate_in(nvm_stm* tx, const nvm_pool* pool, open_store* store, std::uint32_t type, std::size_t bytes,
-                            errc why) {
+void* nvm::api::allocate_in(nvm_stm* tx, const nvm_pool* pool, const store_attachment& store, std::uint32_t type,
+                            std::size_t bytes, errc why) {
   void* made = nullptr;
   const auto make = [&](stm::transaction& t) {
-    if (store == nullptr) return t.doom(why);
-    if (tx->pool == pool) return t.allocate_in(*store, type, bytes, made);
+    if (store.store == nullptr) return t.doom(why);
+    if (tx->pool == pool) return t.allocate_in(store, type, bytes, made);
     return t.doom(fail(errc::invalid, "the store is none of the barrier transaction's pool"));
   };
   return try_change(tx, make) == 0 ? made : nullptr;

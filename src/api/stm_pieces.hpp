@@ -6,19 +6,15 @@
 #include <cstdint>
 
 #include "base/base.hpp"
+#include "space/store_attachment.hpp"
 
 struct nvm_stm;
 struct nvm_pool;
 
-namespace nvm {
-class open_store;  // an attached object store (space/open_store.hpp)
-}
-
 namespace nvm::api {
 
-// As nvm_stm_alloc(), in a store of `pool` that stays attached until the transaction ends.  nullptr: it fails with
-// `why`.
-[[nodiscard]] void* allocate_in(nvm_stm* tx, const nvm_pool* pool, open_store* store, std::uint32_t type,
+// As nvm_stm_alloc(), in a store of `pool`; no store: it fails with `why`.
+[[nodiscard]] void* allocate_in(nvm_stm* tx, const nvm_pool* pool, const store_attachment& store, std::uint32_t type,
                                 std::size_t bytes, errc why = errc::invalid);
 
 // As nvm_stm_write() of n bytes and of the word that follows: as two calls they would lock and log the line between

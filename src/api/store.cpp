@@ -75,7 +75,7 @@ result<void*> allocate(nvm_store* s, std::uint32_t type, std::uint64_t bytes) no
   open_transaction& t = *e->transaction;
   store_collector* const collector = s->collector->locally() ? s->collector : nullptr;
   if (collector != nullptr) collector->before_allocation(*s);
-  const auto payload = t.allocate_in(*s->of, type, bytes);
+  const auto payload = t.allocate_in(s->attached_as(), type, bytes);
   if (collector != nullptr) collector->after_allocation(*s, payload ? errc::ok : payload.error());
   if (status ok = nvm::api::if_intact(s->pool, payload ? status{} : status{payload.error()}); !ok) {
     t.doom(ok.error());
@@ -318,8 +318,8 @@ char* nvm_store_strdup(nvm_store* store, const char* text) {
   return api::stored<char>(store, *p);
 }
 void* nvm_stm_store_alloc(nvm_stm* tx, nvm_store* store, uint32_t type_id, size_t size) {
-  if (nvm::status s = api::usable(store); !s) return api::allocate_in(tx, nullptr, nullptr, type_id, size, s.error());
-  return api::allocate_in(tx, store->pool, store->of, type_id, size);
+  if (nvm::status s = api::usable(store); !s) return api::allocate_in(tx, nullptr, {}, type_id, size, s.error());
+  return api::allocate_in(tx, store->pool, store->attached_as(), type_id, size);
 }
 int nvm_store_trim(nvm_store* store) {
   const nvm::platform::in_call here;

@@ -120,6 +120,7 @@ void store_collector::before_allocation(nvm_store& s) noexcept {
 
 void store_collector::after_allocation(nvm_store& s, errc outcome) noexcept {
   local_collection& l = s.local;
+  // A hint: another thread may have detached the store.
   const std::uint64_t pages = object::pages_of(*s.of);
   // relaxed: which of two threads sees the growth is all the same.
   const bool grown = pages > l.pages_seen.exchange(pages, std::memory_order_relaxed);
@@ -130,7 +131,8 @@ void store_collector::after_allocation(nvm_store& s, errc outcome) noexcept {
   const bool by_half = pages * geometry().page_bytes() >= left / 100 * percent;
   if (outcome != errc::no_space && !by_half) return;
   const std::unique_lock guard{l.lock, std::try_to_lock};
-  if (guard && l.runs == nullptr) begin_local(s, l);
+  // The store stays attached while the lock is held.
+  if (guard && l.runs == nullptr && !l.ended) begin_local(s, l);
 }
 
 void store_collector::begin_local(nvm_store& s, local_collection& l) noexcept try {
@@ -154,12 +156,18 @@ void store_collector::begin_local(nvm_store& s, local_collection& l) noexcept tr
 void store_collector::end_local(nvm_store& s) noexcept {
   local_collection& l = s.local;
   const std::lock_guard guard{l.lock};
+  l.ended = true;
   if (l.runs == nullptr) return;
   account(*l.runs, collection_state::waits, sums_.local);
   l.runs.reset();
   l.active.store(false, std::memory_order_relaxed);
   const std::lock_guard counted{counting_};
   ++sums_.local.interrupted;
+}
+
+void store_collector::go_on_locally(nvm_store& s) noexcept {
+  const std::lock_guard guard{s.local.lock};
+  s.local.ended = false;
 }
 
 // ---- asked for ------------------------------------------------------------------------------------------------------

@@ -24,6 +24,7 @@ class object_stores;
 // What an attached store keeps of its local collection.
 struct local_collection {
   std::mutex lock;
+  bool ended = false;                               // under the lock: the store is being detached, or was
   std::unique_ptr<object::beside_collection> runs;  // null: none does
   std::atomic<bool> active{false};                  // a hint
   std::atomic<std::uint64_t> pages_seen{0};
@@ -50,8 +51,9 @@ class store_collector final : public pool_collections {
   // An allocation in the store is about to be made, and has been.
   void before_allocation(nvm_store& s) noexcept;
   void after_allocation(nvm_store& s, errc outcome) noexcept;
-  // Called when the store is being detached, or collected by a call.
+  // Called when the store is being detached: none begins after that; and when it stays attached after all.
   void end_local(nvm_store& s) noexcept;
+  void go_on_locally(nvm_store& s) noexcept;
 
   // ---- asked for ----
 

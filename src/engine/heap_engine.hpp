@@ -269,7 +269,8 @@ class heap_engine final : public engine {
     NVM_FLATTEN result<std::uint64_t> allocate(std::uint32_t type, std::uint64_t bytes) noexcept override {
       return tx::allocate_typed(heap_, transaction_, type, bytes);
     }
-    result<std::uint64_t> allocate_in(open_store& store, std::uint32_t type, std::uint64_t bytes) noexcept override {
+    result<std::uint64_t> allocate_in(const store_attachment& store, std::uint32_t type,
+                                      std::uint64_t bytes) noexcept override {
       return tx::allocate_typed_in(heap_, transaction_, store, type, bytes);
     }
     result<std::uint64_t> allocate_cluster(std::uint64_t pages, std::uint64_t bytes) noexcept override {

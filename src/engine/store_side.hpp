@@ -5,7 +5,8 @@
 // a higher layer.
 //
 // Threads.  Any.  The caller sees to it that one store is created, attached, detached or dropped by one thread at a
-// time, and stays attached while a thread allocates in it.
+// time.  A thread that allocates names the attachment that it means (store_attachment), and is refused once that has
+// ended.
 //
 // A store that is not attached may be protected against every access (store_keeper).
 #pragma once

@@ -25,15 +25,16 @@ namespace nvm::keyed {
 // others may be inaccessible.
 class home_of_stores {
  public:
-  home_of_stores(open_store& store, unsigned page_shift) noexcept : store_{store}, page_shift_{page_shift} {}
-  [[nodiscard]] open_store& store() const noexcept { return store_; }
+  home_of_stores(const store_attachment& store, unsigned page_shift) noexcept
+      : store_{store}, page_shift_{page_shift} {}
+  [[nodiscard]] const store_attachment& store() const noexcept { return store_; }
   // Whether the store has all of these bytes, which the pool has.
   [[nodiscard]] bool holds(std::uint64_t place, std::uint64_t bytes) noexcept {
     const std::uint64_t page = place >> page_shift_;
     const bool in_one = (place + bytes - 1) >> page_shift_ == page;
     // relaxed: what is known of a page was true once, and is asked again when another has taken its place here.
     if (in_one && known_[page % known_.size()].load(std::memory_order_relaxed) == page) return true;
-    if (!asks_(asked_, store_, place, bytes)) return false;
+    if (!asks_(asked_, *store_.store, place, bytes)) return false;
     if (in_one) known_[page % known_.size()].store(page, std::memory_order_relaxed);
     return true;
   }
@@ -45,7 +46,7 @@ class home_of_stores {
   }
 
  private:
-  open_store& store_;
+  const store_attachment store_;
   unsigned page_shift_;
   asker asks_ = nullptr;
   void* asked_ = nullptr;
@@ -143,7 +144,7 @@ class access {
   template <class T>
   [[nodiscard]] T* allocate(std::uint32_t type, std::uint64_t bytes = sizeof(T)) const {
     if (pool_->home != nullptr) [[unlikely]]
-      return static_cast<T*>(api::allocate_in(tx_, pool_->pool, &pool_->home->store(), type, bytes));
+      return static_cast<T*>(api::allocate_in(tx_, pool_->pool, pool_->home->store(), type, bytes));
     return static_cast<T*>(nvm_stm_alloc(tx_, type, bytes));
   }
   // Whether the object at `place`, which has been followed, is one of this type with so many bytes at least, as its

@@ -500,7 +500,7 @@ status rename_store(stores& all, const char* name, const char* new_name) {
 
 stores::stores(nvm_store& in, engines::store_side& side) : stores{in.pool} {
   home = &in;
-  bytes.home = std::make_unique<home_of_stores>(*in.of, pool->file->geometry().page_shift);
+  bytes.home = std::make_unique<home_of_stores>(in.attached_as(), pool->file->geometry().page_shift);
   bytes.home->ask_by([](void* about, open_store& s, std::uint64_t place,
                         std::uint64_t n) { return static_cast<engines::store_side*>(about)->has(s, place, n); },
                      &side);

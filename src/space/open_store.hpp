@@ -1,10 +1,13 @@
 // An attached object store, as it is known in DRAM: which pages of its clusters are in use, which extents are not
 // indexed yet.  Rebuilt from the clusters' maps when the store is attached, never persisted.
 //
-// Threads.  `growing` is held by the thread that changes which clusters there are, or how long they are.  `pages`
-// guards the list of clusters and their bitmaps; nothing else is locked under it, and committing threads take it.
-// Objects of this class are used again and never destroyed while their space lives: a thread with a stale place finds a
-// store, and looks whether it has the page that is meant.
+// Threads.  A thread that allocates may come too late: it names the attachment that it means, and asks under the lock
+// of the store's arena whether that is still there.  A slot that is taken under this lock keeps the store attached;
+// what takes longer counts as work, begun under the lock.  A thread that detaches holds the lock, too.
+//  `growing` is held by the thread that changes which clusters there are, or how long they are.  `pages` guards the
+// list of clusters and their bitmaps; nothing else is locked under it, and committing threads take it.
+//  Objects of this class are used again and never destroyed while their space lives: a thread with a stale place finds
+// a store, and looks whether it has the page that is meant.
 #pragma once
 
 #include <array>
@@ -19,6 +22,7 @@
 #include "space/pages_of_stores.hpp"
 #include "space/slot_index.hpp"
 #include "space/sparse_array.hpp"
+#include "space/store_attachment.hpp"
 #include "sync/sync.hpp"
 
 namespace nvm {
@@ -76,6 +80,7 @@ class open_store {
   [[nodiscard]] std::uint64_t attachment() const noexcept {
     return std::uint64_t{place_} << 40 | times_.load(std::memory_order_relaxed);
   }
+  [[nodiscard]] store_attachment attached_as() noexcept { return {this, attachment()}; }
 
   // Reads the maps of its clusters, before any other thread uses it.  errc::corrupt, no_memory.
   [[nodiscard]] status begin(const std::byte* base, const geometry& g, const std::vector<cluster>& clusters,
@@ -86,6 +91,17 @@ class open_store {
   void open() noexcept { open_.store(true, std::memory_order_release); }
   void close() noexcept { open_.store(false, std::memory_order_relaxed); }
   [[nodiscard]] bool is_open() const noexcept { return open_.load(std::memory_order_acquire); }
+
+  // Under the lock of its arena, except end_work().
+  [[nodiscard]] bool is_attached_as(std::uint64_t number) const noexcept {
+    // acquire, in is_open(): an attachment that is seen open is seen with its number.
+    return is_open() && attachment() == number;
+  }
+  // relaxed: the lock makes it visible to the thread that detaches.
+  void begin_work() noexcept { at_work_.fetch_add(1, std::memory_order_relaxed); }
+  // release: pairs with is_worked_in(); a thread that detaches sees all that was done.
+  void end_work() noexcept { at_work_.fetch_sub(1, std::memory_order_release); }
+  [[nodiscard]] bool is_worked_in() const noexcept { return at_work_.load(std::memory_order_acquire) != 0; }
 
   std::mutex growing;
 
@@ -140,6 +156,7 @@ class open_store {
 
   std::atomic<std::uint64_t> times_{0};  // it has begun
   std::atomic<bool> open_{false};
+  std::atomic<unsigned> at_work_{0};  // threads that allocate in it
   std::atomic<std::int64_t> unindexed_left_{0};
   std::atomic<std::uint64_t> page_count_{0};
   std::vector<cluster_pages> prepared_;  // one, on its way into clusters_

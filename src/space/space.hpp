@@ -150,9 +150,10 @@ class space final : public space_types, public region_pages, public store_pages 
   [[nodiscard]] result<reservation> reserve(unsigned lane, std::uint64_t bytes, layout::object_layout l) noexcept {
     return reserve_from(pool_room{*this, lane}, lane, bytes, l);
   }
-  // The same in an attached store.  errc::read_only; errc::no_space where its quota is used up, too.
-  [[nodiscard, gnu::noinline]] result<reservation> reserve_in(open_store& store, unsigned lane, std::uint64_t bytes,
-                                                              layout::object_layout l) noexcept;
+  // The same in an attached store.  errc::read_only; errc::no_space where its quota is used up, too; errc::invalid: the
+  // attachment has ended.
+  [[nodiscard, gnu::noinline]] result<reservation> reserve_in(const store_attachment& in, unsigned lane,
+                                                              std::uint64_t bytes, layout::object_layout l) noexcept;
   // Pages for a cluster that the transaction writes, as from reserve(); and a free of such a cluster, or of any cluster
   // of a store that is not attached.
   [[nodiscard, gnu::noinline]] result<reservation> reserve_cluster(unsigned lane, std::uint64_t pages) noexcept;
@@ -459,6 +460,9 @@ class space final : public space_types, public region_pages, public store_pages 
     space& in;
     unsigned lane;
     [[nodiscard]] unsigned arena_number() const noexcept { return in.index_.arena_number(lane); }
+    [[nodiscard]] static bool is_there() noexcept { return true; }
+    [[nodiscard]] static errc refuse() noexcept { return errc::invalid; }
+    static void begin_work() noexcept {}
     [[nodiscard]] status refill(unsigned set, unsigned count) const noexcept { return in.refill(lane, set, count); }
     [[nodiscard]] result<reservation> run(std::uint64_t count, layout::object_layout l) const noexcept {
       return in.reserve_run(lane, count, l);
@@ -466,15 +470,25 @@ class space final : public space_types, public region_pages, public store_pages 
   };
   struct store_room {
     space& in;
-    open_store& store;
+    const store_attachment& at;
     unsigned lane;
-    [[nodiscard]] unsigned arena_number() const noexcept { return store.arena(); }
+    [[nodiscard]] unsigned arena_number() const noexcept { return at.store->arena(); }
+    // Under the lock of the arena: a store that is not attached as `at` any more, or read-only, has no room.
+    [[nodiscard]] bool is_there() const noexcept {
+      return at.store->is_attached_as(at.number) && !at.store->read_only();
+    }
+    [[nodiscard, gnu::noinline]] errc refuse() const noexcept {
+      if (!at.store->is_attached_as(at.number)) return fail(errc::invalid, "the store was detached meanwhile");
+      return fail(errc::read_only, "store %u is attached read-only", at.store->number());
+    }
+    // Likewise; refill() ends it.
+    void begin_work() const noexcept { at.store->begin_work(); }
     [[nodiscard]] status refill(unsigned set, unsigned count) const noexcept {
-      return in.refill_in(store, lane, set, count);
+      const status s = in.refill_in(*at.store, lane, set, count);
+      at.store->end_work();
+      return s;
     }
-    [[nodiscard]] result<reservation> run(std::uint64_t count, layout::object_layout l) const noexcept {
-      return in.reserve_run_in(store, lane, count, l);
-    }
+    [[nodiscard]] result<reservation> run(std::uint64_t count, layout::object_layout l) const noexcept;
   };
   template <class Room>
   [[nodiscard]] result<reservation> reserve_from(const Room& from, unsigned lane, std::uint64_t bytes,
@@ -646,6 +660,7 @@ class space final : public space_types, public region_pages, public store_pages 
 #include "space/space_pages.hpp"             // IWYU pragma: export
 #include "space/space_slots.hpp"             // IWYU pragma: export
 #include "space/space_store_structures.hpp"  // IWYU pragma: export
+#include "space/space_store_visits.hpp"      // IWYU pragma: export
 #include "space/space_stores.hpp"            // IWYU pragma: export
 #include "space/space_structures.hpp"        // IWYU pragma: export
 #include "space/space_trim.hpp"              // IWYU pragma: export

@@ -39,6 +39,11 @@ auto space<M, S>::reserve_slots(const Room& from, unsigned lane, page_kind kind,
   const layout::extent_shape& s = index_.shape(kind);
   for (;;) {
     a->lock.lock(who);
+    if (!from.is_there()) [[unlikely]] {
+      const errc why = from.refuse();
+      a->lock.unlock();
+      return why;
+    }
     slot_buckets& buckets = a->sets[set];
     while (extent* e = buckets.candidate(count)) {
       const unsigned slot = e->take(count);
@@ -63,6 +68,7 @@ auto space<M, S>::reserve_slots(const Room& from, unsigned lane, page_kind kind,
                          freed_by,
                          e};
     }
+    from.begin_work();
     a->lock.unlock();
     if (status more = from.refill(set, count); !more) return more.error();
   }

@@ -566,7 +566,7 @@ verdict transaction::allocate(std::uint32_t type, std::size_t bytes, std::size_t
   return made(payload, type, bytes, out);
 }
 
-verdict transaction::allocate_in(open_store& store, std::uint32_t type, std::size_t bytes, void*& out) {
+verdict transaction::allocate_in(const store_attachment& store, std::uint32_t type, std::size_t bytes, void*& out) {
   out = nullptr;
   fresh_.reserve(fresh_.size() + 1);
   tx::open_transaction* e = nullptr;

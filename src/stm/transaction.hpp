@@ -157,8 +157,8 @@ class transaction {
 
   // Objects of the pool.
   [[nodiscard]] verdict allocate(std::uint32_t type, std::size_t bytes, std::size_t alignment, void*& out);
-  // The same in an attached object store.
-  [[nodiscard]] verdict allocate_in(open_store& store, std::uint32_t type, std::size_t bytes, void*& out);
+  // The same in an object store.  errc::invalid: that attachment of it has ended.
+  [[nodiscard]] verdict allocate_in(const store_attachment& store, std::uint32_t type, std::size_t bytes, void*& out);
   // Volatile memory, from malloc().
   [[nodiscard]] verdict allocate_volatile(std::size_t bytes, void*& out);
   // Either kind.

@@ -228,8 +228,9 @@ template <class Heap>
 }
 // The same in an attached store.
 template <class Heap>
-[[nodiscard]] result<std::uint64_t> allocate_typed_in(Heap& h, typename Heap::transaction_type& t, open_store& store,
-                                                      std::uint32_t type, std::uint64_t bytes) noexcept {
+[[nodiscard]] result<std::uint64_t> allocate_typed_in(Heap& h, typename Heap::transaction_type& t,
+                                                      const store_attachment& store, std::uint32_t type,
+                                                      std::uint64_t bytes) noexcept {
   return allocate_typed_by(h, t, type, bytes,
                            [&](std::uint64_t all) { return t.allocate_in(store, all, layout::object_layout::typed); });
 }

@@ -66,7 +66,7 @@ class object_changes {
                                                                   layout::object_layout l) noexcept {
     return allocate_by(bytes, l, [&] { return space_.reserve(lane_, bytes, l); });
   }
-  [[nodiscard]] result<typename space_type::reservation> allocate_in(open_store& store, std::uint64_t bytes,
+  [[nodiscard]] result<typename space_type::reservation> allocate_in(const store_attachment& store, std::uint64_t bytes,
                                                                      layout::object_layout l) noexcept {
     return allocate_by(bytes, l, [&] { return space_.reserve_in(store, lane_, bytes, l); });
   }

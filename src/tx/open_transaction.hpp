@@ -16,7 +16,7 @@
 #include "tx/log_room.hpp"
 
 namespace nvm {
-class open_store;  // space/open_store.hpp
+struct store_attachment;  // space/store_attachment.hpp
 }
 
 namespace nvm::tx {
@@ -35,10 +35,10 @@ class open_transaction {
   [[nodiscard]] virtual bool covers(const log::byte_range& range) noexcept = 0;
   [[nodiscard]] virtual result<std::uint64_t> allocate(std::uint32_t type, std::uint64_t bytes) noexcept = 0;
   // The same in an attached store; release() frees it like any other.  Errors besides those of allocate():
-  // errc::no_space if the store's quota is used up, and the message has both figures; read_only. A request that does
-  // not fit the store's pages makes the store grow at once, also if the transaction aborts: one fence in place, three
-  // by a cluster.
-  [[nodiscard]] virtual result<std::uint64_t> allocate_in(open_store& /*store*/, std::uint32_t /*type*/,
+  // errc::no_space if the store's quota is used up, and the message has both figures; read_only; invalid: that
+  // attachment has ended. A request that does not fit the store's pages makes the store grow at once, also if the
+  // transaction aborts: one fence in place, three by a cluster.
+  [[nodiscard]] virtual result<std::uint64_t> allocate_in(const store_attachment& /*store*/, std::uint32_t /*type*/,
                                                           std::uint64_t /*bytes*/) noexcept {
     return doom(fail(errc::engine, "a pool of this engine has no stores"));
   }

@@ -144,7 +144,7 @@ class transaction : public transaction_core<M, log::lanes<M>> {
     }
     return r->offset;
   }
-  [[nodiscard]] result<std::uint64_t> allocate_in(open_store& store, std::uint64_t bytes,
+  [[nodiscard]] result<std::uint64_t> allocate_in(const store_attachment& store, std::uint64_t bytes,
                                                   layout::object_layout l) noexcept {
     if (status s = fits_fresh(bytes); !s) [[unlikely]]
       return core::doom(s.error());

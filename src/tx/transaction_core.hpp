@@ -32,7 +32,7 @@ class transaction_core : public level_stack<typename object_changes<M, S>::mark>
   // Refuses an allocation that cannot be tried: like any that fails, it leaves only abort.
   [[nodiscard]] errc refuse_allocation(errc reason) noexcept { return doom(reason); }
   // As allocate() of the engine's transaction, in an attached store.
-  [[nodiscard]] result<std::uint64_t> allocate_in(open_store& store, std::uint64_t bytes,
+  [[nodiscard]] result<std::uint64_t> allocate_in(const store_attachment& store, std::uint64_t bytes,
                                                   layout::object_layout l) noexcept {
     return reserved(failed_ ? stack::refuse().error() : objects_.allocate_in(store, bytes, l));
   }

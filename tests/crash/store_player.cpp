@@ -145,7 +145,7 @@ std::uint64_t store_player::put(std::uint32_t number, std::uint64_t bytes, std::
   change& c = of(lane);
   open_store* s = side().attached(model_.stores.at(number).page);
   must(s != nullptr, "finding the store");
-  const auto at = c.open->allocate_in(*s, 7, bytes);
+  const auto at = c.open->allocate_in({s, side().attachment_of(*s)}, 7, bytes);
   if (!at) return 0;
   std::memset(process_->base() + *at, fill, bytes);
   c.after.stores[number].objects[*at] = std::vector<std::byte>(bytes, std::byte{fill});
@@ -324,7 +324,7 @@ verdict live_on(machine& m, store_ground on) {
     for (const std::uint64_t bytes : {40UL, 900UL, 2500UL}) {
       std::uint64_t at = 0;
       const status put = transact([&](engines::open_transaction& t) -> status {
-        const auto got = t.allocate_in(**store, 7, bytes);
+        const auto got = t.allocate_in({*store, side.attachment_of(**store)}, 7, bytes);
         if (!got) return got.error();
         at = *got;
         std::memset(process->base() + at, 0x77, bytes);

@@ -39,7 +39,7 @@ class store_costs : public ::testing::Test {
     return s;
   }
   std::uint64_t put(open_store& s, std::uint64_t bytes) {
-    const auto r = space_.reserve_in(s, 0, bytes, object_layout::raw);
+    const auto r = space_.reserve_in(s.attached_as(), 0, bytes, object_layout::raw);
     EXPECT_TRUE(r) << last_message();
     log::apply(memory_.get(), r->set);
     space_.committed(*r, 0, 0);

@@ -71,7 +71,8 @@ compat::bytes make() {
   EXPECT_TRUE(s) << last_message();
   p.places().make_known(**s);
   for (const std::uint64_t bytes : sizes) {
-    const auto r = p.places().reserve_in(**s, 0, bytes + sizeof(layout::object_header), object_layout::typed);
+    const auto r =
+        p.places().reserve_in((*s)->attached_as(), 0, bytes + sizeof(layout::object_header), object_layout::typed);
     EXPECT_TRUE(r) << last_message();
     const auto h = layout::make_object_header(bytes, 7, r->offset);
     std::memcpy(p.base() + r->offset, &h, sizeof h);
@@ -148,7 +149,7 @@ TEST_F(store_image, has_what_was_stored_and_goes_on) {
     ASSERT_TRUE(s) << last_message();
     pool_->places().make_known(**s);
     for (const std::uint64_t bytes : {50UL, 2000UL, 3 * page_bytes}) {
-      const auto r = pool_->places().reserve_in(**s, 0, bytes, object_layout::raw);
+      const auto r = pool_->places().reserve_in((*s)->attached_as(), 0, bytes, object_layout::raw);
       ASSERT_TRUE(r) << last_message();
       log::apply(pool_->base(), r->set);
       pool_->places().committed(*r, 0, 0);

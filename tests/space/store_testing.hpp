@@ -35,7 +35,7 @@ inline open_store& attach(test_pool& pool, std::uint64_t page, bool read_only = 
 // One object in a store, committed; its offset, or an error.
 inline result<std::uint64_t> put_in(test_pool& pool, open_store& store, std::uint64_t bytes, unsigned lane = 0,
                                     object_layout l = object_layout::raw) {
-  auto r = pool->reserve_in(store, lane, bytes, l);
+  auto r = pool->reserve_in(store.attached_as(), lane, bytes, l);
   if (!r) return r.error();
   if (l == object_layout::typed) {
     const auto h = layout::make_object_header(bytes - sizeof(layout::object_header), 7, r->offset);

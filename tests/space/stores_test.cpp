@@ -155,12 +155,40 @@ TEST(stores, detached_are_left_alone_and_attached_again) {
   EXPECT_EQ(pool->statistics().extents_unindexed, 0U);
 }
 
+// The structure of a store that is detached is the next one's.
+TEST(stores, give_no_room_to_a_thread_that_comes_too_late) {
+  test_pool pool{test_geometry(512, 512)};
+  ASSERT_TRUE(pool.boot());
+  const std::uint64_t pages[] = {make_store(pool, 7), make_store(pool, 8)};
+  open_store& first = attach(pool, pages[0]);
+  ASSERT_TRUE(put_in(pool, first, 100));
+  const store_attachment old = first.attached_as();
+  ASSERT_TRUE(pool->detach(first));
+  const auto refused = [&] {
+    const std::uint64_t used = pool->used_pages();
+    for (const std::uint64_t bytes : {100UL, 1000UL, 3 * page_bytes}) {
+      EXPECT_FALSE(pool->reserve_in(old, 0, bytes, object_layout::raw));
+      EXPECT_EQ(last_code(), errc::invalid);
+    }
+    EXPECT_EQ(pool->used_pages(), used);
+  };
+  refused();
+  open_store& second = attach(pool, pages[1]);
+  ASSERT_EQ(&second, old.store);
+  refused();
+  EXPECT_TRUE(pool->detach(second)) << last_message();
+  open_store& again = attach(pool, pages[0]);
+  ASSERT_EQ(&again, old.store);
+  refused();
+  EXPECT_TRUE(put_in(pool, again, 100));
+}
+
 TEST(stores, that_a_transaction_has_a_part_in_stay_attached) {
   test_pool pool{test_geometry(256, 256)};
   ASSERT_TRUE(pool.boot());
   open_store& store = attach(pool, make_store(pool, 9));
   for (const std::uint64_t bytes : {100UL, 3 * page_bytes}) {
-    auto r = pool->reserve_in(store, 0, bytes, object_layout::raw);
+    auto r = pool->reserve_in(store.attached_as(), 0, bytes, object_layout::raw);
     ASSERT_TRUE(r);
     EXPECT_FALSE(pool->detach(store));
     EXPECT_EQ(last_code(), errc::busy);

@@ -77,7 +77,8 @@ class recorded_transaction final : public open_transaction {
     if (payload) recording::fresh(base_ + *payload, bytes);
     return payload;
   }
-  result<std::uint64_t> allocate_in(open_store& store, std::uint32_t type, std::uint64_t bytes) noexcept override {
+  result<std::uint64_t> allocate_in(const store_attachment& store, std::uint32_t type,
+                                    std::uint64_t bytes) noexcept override {
     auto payload = inner_.allocate_in(store, type, bytes);
     if (payload) recording::fresh(base_ + *payload, bytes);
     return payload;
