@@ -98,7 +98,8 @@ NVM_API int nvm_tier_get_statistics(NVM_POOL *pool, nvm_tier_statistics *out);
 NVM_API int nvm_tier_refer(NVM_POOL *pool, const void *p, size_t bytes, int referenced);
 
 /* The pages that the range touches are in fast memory on return, and stay until nvm_tier_unpin() of the same range;
- * pins of a page are counted, up to 255. */
+ * pins of a page are counted, up to 255.  NVM_E_BAD_POINTER: a page is of an object store that is not attached, and
+ * nothing was pinned. */
 NVM_API int nvm_tier_pin(NVM_POOL *pool, const void *p, size_t bytes);
 NVM_API int nvm_tier_unpin(NVM_POOL *pool, const void *p, size_t bytes);
 

@@ -1,9 +1,12 @@
 // Calls of include/nvm/tier.h.
 #include "nvm/tier.h"
 
+#include <algorithm>
 #include <cinttypes>
+#include <shared_mutex>
 
 #include "api/pool_object.hpp"
+#include "engine/store_side.hpp"
 #include "tier/tier.hpp"
 
 namespace nvm::api {
@@ -27,6 +30,24 @@ result<tier::page_range> pages_of(NVM_POOL* pool, const void* p, std::size_t byt
     return fail(errc::bad_pointer, "%zu bytes at %p are not inside the data of %s", bytes, p, pool->file->path());
   }
   return tier::pages_touched(offset - g.page_offset(0), bytes);
+}
+
+// Whether the library may read the pages, which are accessible then as long as `stay` lives.  errc::bad_pointer: the
+// program has not attached the object store that has one of them.
+status may_read(NVM_POOL& pool, const tier::page_range& r, std::shared_lock<writers_first_lock>& stay) noexcept {
+  const auto side = pool.engine->stores();
+  if (!side) return {};  // an engine without stores
+  stay = (*side)->stay();
+  const geometry g = pool.file->geometry();
+  const std::uint64_t begin = g.page_offset(0) + r.first * tier::swapper::page_bytes;
+  const std::uint64_t end = begin + r.count * tier::swapper::page_bytes;
+  const std::uint64_t step = std::min(g.page_bytes(), tier::swapper::page_bytes);
+  for (std::uint64_t at = begin; at < end; at += step) {
+    if (rights_at(pool, at) != attachments::rights::none) continue;
+    const void* const p = pool.base() + at;
+    return fail(errc::bad_pointer, "%p is in an object store of %s that is not attached", p, pool.file->path());
+  }
+  return {};
 }
 
 // Lets `f` work on the pages where they come and go; does nothing where all pages stay.
@@ -74,7 +95,9 @@ int nvm_tier_refer(NVM_POOL* pool, const void* p, size_t bytes, int referenced) 
 }
 
 int nvm_tier_pin(NVM_POOL* pool, const void* p, size_t bytes) {
-  return api::with_pages(pool, p, bytes, [](nvm::tier::swapper& s, const nvm::tier::page_range& r) noexcept {
+  return api::with_pages(pool, p, bytes, [=](nvm::tier::swapper& s, const nvm::tier::page_range& r) noexcept {
+    std::shared_lock<nvm::writers_first_lock> stay;
+    if (nvm::status may = api::may_read(*pool, r, stay); !may) return may;
     return s.pin(r.first, r.count, nvm::tier::swapper::pinned_by::program);
   });
 }

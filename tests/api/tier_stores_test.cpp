@@ -140,6 +140,29 @@ class tiered_stores : public testing::Test {
   struct sigaction before_{};
 };
 
+// The library reads what it pins.
+TEST_F(tiered_stores, are_pinned_only_while_they_are_attached) {
+  NVM_POOL* const p = create(16 * mib, 2 * mib, NVM_ENGINE_UNDO);
+  if (p == nullptr) GTEST_SKIP() << "no user faults";
+  nvm_store* s = nvm_store_attach(p, "pinned", NVM_STORE_CREATE);
+  ASSERT_NE(s, nullptr) << nvm_errormsg();
+  grow(p, s, 50);
+  const void* const at = nvm_store_get_root(s);
+  EXPECT_EQ(nvm_tier_pin(p, at, sizeof(node)), 0) << nvm_errormsg();
+  EXPECT_EQ(nvm_tier_unpin(p, at, sizeof(node)), 0) << nvm_errormsg();
+  ASSERT_EQ(nvm_store_detach(s), 0) << nvm_errormsg();
+  for (const std::size_t bytes : {sizeof(node), std::size_t{1}}) {
+    EXPECT_EQ(nvm_tier_pin(p, at, bytes), -1);
+    EXPECT_EQ(nvm_errno(), NVM_E_BAD_POINTER) << nvm_errormsg();
+  }
+  s = nvm_store_attach(p, "pinned", NVM_STORE_READ_ONLY);
+  ASSERT_NE(s, nullptr) << nvm_errormsg();
+  EXPECT_EQ(nvm_tier_pin(p, at, sizeof(node)), 0) << nvm_errormsg();
+  EXPECT_EQ(nvm_tier_unpin(p, at, sizeof(node)), 0) << nvm_errormsg();
+  EXPECT_EQ(nvm_pool_close(p), 0) << nvm_errormsg();
+  expect_sound();
+}
+
 TEST_F(tiered_stores, are_protected_wherever_their_pages_are) {
   NVM_POOL* p = create(16 * mib, 2 * mib, NVM_ENGINE_UNDO);
   if (p == nullptr) GTEST_SKIP() << "no user faults";
