@@ -452,13 +452,18 @@ result<nvm_store*> object_stores::attach(const char* name, unsigned flags, attac
                       : read_only                  ? attachments::rights::reads
                                                    : attachments::rights::changes;
   if (pool_->file->read_only() && !read_only) return fail(errc::read_only, "%s is open read-only", path());
-  lsn_t lsn = 0;
-  const taking taken{lock_};
+  const bool makes = (flags & NVM_STORE_CREATE) != 0 && !pool_->file->read_only();
+  taking taken{lock_};
   close_what_has_ended();
   auto page = page_of(name);
-  if (!page && page.error() == errc::not_found && (flags & NVM_STORE_CREATE) != 0 && !pool_->file->read_only()) {
+  // Again, where another thread has deleted it meanwhile.
+  while (!page && page.error() == errc::not_found && makes) {
+    lsn_t lsn = 0;
     if (status s = make(name, {}, lsn); !s) return s.error();
+    taken.unlock();
     if (status s = wait(lsn); !s) return s.error();
+    taken.lock();
+    if (side_ == nullptr) return fail(errc::invalid, "pool %s was closed", path());
     page = page_of(name);
   }
   if (!page) return page.error();
