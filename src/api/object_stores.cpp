@@ -229,11 +229,11 @@ void object_stores::close_page(std::uint64_t page) noexcept {
   side_->rights_are_lost();
 }
 
-// In a pool with a tier the store's pages leave memory last while it is attached.
+// All pages of a store; as it grows and shrinks the keeper is told of some.
 void object_stores::refer(std::uint64_t page, bool referenced) noexcept {
   if (pool_->refer_pages == nullptr) return;
-  (void)side_->ranges(
-      page, [&](std::uint64_t offset, std::uint64_t bytes) { pool_->refer_pages(*pool_, offset, bytes, referenced); });
+  (void)side_->ranges(page,
+                      [&](std::uint64_t offset, std::uint64_t bytes) { keeper_.refer(offset, bytes, referenced); });
 }
 
 void object_stores::close_what_has_ended() {

@@ -90,6 +90,13 @@ class pages_keeper final : public engines::store_keeper {
   void close(std::uint64_t offset, std::uint64_t bytes) noexcept override;
   void freed(std::uint64_t offset, std::uint64_t bytes) noexcept override;
   bool is_closed(std::uint64_t offset) noexcept override { return known != nullptr && known->is_closed(offset); }
+  void came(std::uint64_t offset, std::uint64_t bytes) noexcept override { refer(offset, bytes, true); }
+  void left(std::uint64_t offset, std::uint64_t bytes) noexcept override { refer(offset, bytes, false); }
+  // In a pool with a tier pages of attached stores leave memory last.
+  void refer(std::uint64_t offset, std::uint64_t bytes, bool referenced) noexcept {
+    if (pool_->refer_pages != nullptr) pool_->refer_pages(*pool_, offset, bytes, referenced);
+  }
+  explicit pages_keeper(NVM_POOL* pool) noexcept : pool_{pool} {}
 
   // What this thread opens while one of these lives, and does not close, is in `opened`.
   class recording {
@@ -117,6 +124,7 @@ class pages_keeper final : public engines::store_keeper {
  private:
   // The recording of the calling thread; nullptr: it records nothing.
   [[nodiscard]] recording* mine() noexcept;
+  NVM_POOL* const pool_;
   std::mutex lock_;  // a leaf
   std::vector<recording*> recordings_;
 };
@@ -250,7 +258,7 @@ class object_stores {
   }
   void go_on() noexcept { resting_.fetch_sub(1, std::memory_order_relaxed); }
 
-  explicit object_stores(NVM_POOL* pool) noexcept : pool_{pool} {}
+  explicit object_stores(NVM_POOL* pool) noexcept : pool_{pool}, keeper_{pool} {}
 
  private:
   using names_change = stores::names_transaction<open_transaction>;

@@ -329,7 +329,10 @@ class pool_stores final : public store_side {
     return keeper_ != nullptr && keeper_->is_closed(offset) && cluster_holding(offset) != 0 &&
            holder(offset) == nullptr;
   }
-  void keep_with(store_keeper* keeper) noexcept override { keeper_ = keeper; }
+  void keep_with(store_keeper* keeper) noexcept override {
+    keeper_ = keeper;
+    on_.stores.tell_pages_to(keeper);
+  }
 
  private:
   // A word of a store page and its content.

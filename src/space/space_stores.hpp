@@ -347,6 +347,7 @@ bool space<M, S>::grow_in_place(open_store& store, std::uint64_t count, bool ali
     index_.of_stores.add(c.end(), by);
     enter(c.page, layout::cluster_entry(c.pages + by));
     medium_.fence(edge{"store/E1"});
+    tell_came(c.end(), by);
     const std::lock_guard guard{store.pages};
     store.resize(pages, c.pages + by);
     return true;
@@ -395,6 +396,7 @@ status space<M, S>::add_cluster(open_store& store, unsigned lane, std::uint64_t 
   put_link(head, place);
   medium_.fence(edge{"store/E4"});
   store.add_prepared();
+  tell_came(c.page, size);
   return {};
 }
 
@@ -497,7 +499,7 @@ void space<M, S>::take_out(open_store& store, const cluster& c) noexcept {
   medium_.flush(index_.map.at(c.page), 8);
   medium_.fence(edge{"store/E8"});
   index_.states.set(c.page, page_state{});
-  give_pages(c.page, c.pages);
+  give_from_store(c.page, c.pages);
 }
 
 template <media M, log::settler S>
@@ -505,7 +507,7 @@ void space<M, S>::shorten_cluster(const cluster& c, std::uint64_t pages) noexcep
   settle_pages(c.page + pages, c.pages - pages);
   enter(c.page, layout::cluster_entry(pages));
   medium_.fence(edge{"store/E9"});
-  give_pages(c.page + pages, c.pages - pages);
+  give_from_store(c.page + pages, c.pages - pages);
 }
 
 }  // namespace nvm

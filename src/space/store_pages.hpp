@@ -8,6 +8,7 @@
 
 #include "base/base.hpp"
 #include "space/open_store.hpp"
+#include "space/store_watch.hpp"
 #include "space/structure_pages.hpp"
 #include "sync/sync.hpp"
 
@@ -39,6 +40,8 @@ class store_pages {
   [[nodiscard]] virtual const std::atomic<std::uint64_t>& rights_lost_so_far() const noexcept = 0;
   // Says so, when the page map and the attachments show it.
   virtual void rights_are_lost() noexcept = 0;
+  // Set while no store is attached; nullptr: none.
+  virtual void tell_pages_to(store_watch* watch) noexcept = 0;
   // Everything that transactions have committed so far is home: none of it can be replayed.
   virtual void settle_everything() noexcept = 0;
 

@@ -155,6 +155,49 @@ TEST(stores, detached_are_left_alone_and_attached_again) {
   EXPECT_EQ(pool->statistics().extents_unindexed, 0U);
 }
 
+// What is told comes to the pages that the clusters have.
+TEST(stores, tell_of_pages_that_come_and_leave_while_they_are_attached) {
+  class listener final : public store_watch {
+   public:
+    void came(std::uint64_t offset, std::uint64_t bytes) noexcept override {
+      for (std::uint64_t at = offset; at < offset + bytes; at += page_bytes) EXPECT_TRUE(pages.insert(at).second) << at;
+    }
+    void left(std::uint64_t offset, std::uint64_t bytes) noexcept override {
+      for (std::uint64_t at = offset; at < offset + bytes; at += page_bytes) EXPECT_EQ(pages.erase(at), 1U) << at;
+    }
+    std::set<std::uint64_t> pages;
+  };
+  listener told;
+  test_pool pool{test_geometry(1024, 1024)};
+  ASSERT_TRUE(pool.boot());
+  pool->tell_pages_to(&told);
+  open_store* const both[] = {&attach(pool, make_store(pool, 7)), &attach(pool, make_store(pool, 8))};
+  for (const open_store* s : both) told.came(pool.sizes().page_offset(s->page()), page_bytes);
+  const auto expect_all_told = [&] {
+    std::set<std::uint64_t> has;
+    for (open_store* s : both) {
+      for (const cluster_pages& c : s->clusters()) {
+        for (std::uint64_t i = 0; i < c.what().pages; ++i) has.insert(pool.sizes().page_offset(c.what().page + i));
+      }
+    }
+    EXPECT_EQ(told.pages, has);
+  };
+  // Neighbours grow in turn, so that clusters are added, too.
+  std::vector<std::uint64_t> objects;
+  for (unsigned i = 0; i < 60; ++i) {
+    const auto at = put_in(pool, *both[i % 2], i % 3 == 0 ? 2 * page_bytes : 700);
+    ASSERT_TRUE(at) << last_message();
+    objects.push_back(*at);
+  }
+  EXPECT_GT(both[0]->clusters().size(), 1U);
+  EXPECT_GT(told.pages.size(), 30U);
+  expect_all_told();
+  for (const std::uint64_t at : objects) ASSERT_TRUE(drop(pool, at, 0)) << last_message();
+  for (open_store* s : both) EXPECT_TRUE(pool->trim(*s));
+  EXPECT_LT(told.pages.size(), 10U);
+  expect_all_told();
+}
+
 // The structure of a store that is detached is the next one's.
 TEST(stores, give_no_room_to_a_thread_that_comes_too_late) {
   test_pool pool{test_geometry(512, 512)};

@@ -1,0 +1,19 @@
+// A listener that is told when pages come to attached object stores, and when they leave them.
+#pragma once
+
+#include <cstdint>
+
+namespace nvm {
+
+class store_watch {
+ public:
+  // Pages [offset, offset + bytes) are an attached store's from now on; and the pool's again.  Called while the store
+  // grows or shrinks, and under locks of the space: it waits for no lock under which the pool is called.
+  virtual void came(std::uint64_t offset, std::uint64_t bytes) noexcept = 0;
+  virtual void left(std::uint64_t offset, std::uint64_t bytes) noexcept = 0;
+
+ protected:
+  ~store_watch() = default;
+};
+
+}  // namespace nvm
