@@ -232,8 +232,18 @@ void reference_changes::overlay(const piece& p, std::uint64_t word::* value) {
   }
 }
 
-void reference_changes::image_of(const scene& s, const counted_object& o, bool old) {
-  image_.assign(s.base + o.payload, s.base + o.payload + o.bytes);
+// Other fields may be other transactions', which are changing them: both images are made of one copy, so that such a
+// field is the same in both.
+void reference_changes::copy_whole(const scene& s, const whole& w) {
+  const counted_object& b = w.is_new ? w.after : w.before;
+  const counted_object& a = w.goes ? w.before : w.after;
+  copy_at_ = std::min(b.payload, a.payload);
+  copy_.assign(s.base + copy_at_, s.base + std::max(b.payload + b.bytes, a.payload + a.bytes));
+}
+
+void reference_changes::image_of(const counted_object& o, bool old) {
+  const auto first = copy_.begin() + static_cast<std::ptrdiff_t>(o.payload - copy_at_);
+  image_.assign(first, first + static_cast<std::ptrdiff_t>(o.bytes));
   for (const piece& p : old ? was_ : becomes_) {
     const std::uint64_t from = std::max(o.payload, p.offset);
     const std::uint64_t to = std::min(o.payload + o.bytes, p.offset + p.bytes);
@@ -244,12 +254,14 @@ void reference_changes::image_of(const scene& s, const counted_object& o, bool o
 // References in both images cancel out: the entries of the two are sorted, and pairs are removed.
 void reference_changes::compare_whole(scene& s, const whole& w) {
   const auto first = static_cast<std::ptrdiff_t>(entries_.size());
+  if (w.is_new && w.goes) return;
+  copy_whole(s, w);
   for (const bool old : {true, false}) {
     if (old ? w.is_new : w.goes) continue;
     const counted_object& o = old ? w.before : w.after;
     const pointer_plan* plan = s.plans.known(o.type);
     if (plan == nullptr) continue;  // its visitor is not in this program
-    image_of(s, o, old);
+    image_of(o, old);
     plan->each(image_.data(), o.bytes, [&](const pointer_word& p) {
       if (!is_counted(p.kind)) return;
       tell(s, word_from(image_.data() + p.at), p.kind == layout::field_kind::weak_pointer, !old);

@@ -3,8 +3,8 @@
 //
 // Only bytes that the transaction has announced, or that belong to objects that it allocates or frees, are looked at:
 // bytes that other transactions have stored beside them, in the same object, are told by those.  An object whose bytes
-// say which of its words are pointers (tagged unions, visitors) is looked at whole, as it was and as it will be; words
-// that are the same in both, those that others are changing among them, give no entry.
+// say which of its words are pointers (tagged unions, visitors) is looked at whole, as it was and as it will be, both
+// made of one copy; words that are the same in both, those that others are changing among them, give no entry.
 //
 // Threads: one, that of the transaction.
 #pragma once
@@ -75,7 +75,8 @@ class reference_changes {
   void settle_words(const scene& s);
   void overlay(const piece& p, std::uint64_t word::* value);
   void compare_whole(scene& s, const whole& w);
-  void image_of(const scene& s, const counted_object& o, bool old);
+  void copy_whole(const scene& s, const whole& w);
+  void image_of(const counted_object& o, bool old);
   void tell(const scene& s, std::uint64_t value, bool weak, bool more);
   void leave_out();
 
@@ -86,7 +87,8 @@ class reference_changes {
   std::vector<whole> wholes_;
   std::vector<whole> resized_;                                 // objects whose size or type has changed
   std::unordered_map<std::uint64_t, std::size_t> resized_at_;  // by header
-  std::vector<std::byte> image_;
+  std::vector<std::byte> copy_, image_;                        // of the object that is looked at whole
+  std::uint64_t copy_at_ = 0;
   std::vector<std::uint64_t> entries_;
   counted_object last_;
   std::optional<std::uint32_t> undescribed_;

@@ -6,9 +6,12 @@
 
 #include <algorithm>
 #include <atomic>
+#include <cstddef>
 #include <cstdlib>
+#include <functional>
 #include <string>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include "../sanitized.hpp"
@@ -292,6 +295,81 @@ TEST_P(counted_in_full_pools, records_that_rings_have_no_room_for_go_with_the_ri
     close(pool);
   }
   EXPECT_LE(used[2], used[1] + 4) << "first " << used[0];
+}
+
+// ---- objects that are looked at whole ------------------------------------------------------------------------------
+
+// Its visitor tells which words are pointers; `first` and `second` are two threads'.
+struct gc_pair {
+  std::uint64_t has_first;
+  gc_node* first;
+  gc_node* second;
+};
+constexpr std::uint32_t gc_pair_id = layout::type_id_of("gc_pair");
+std::function<void()> in_visitor;  // of the next visit
+
+void visit_pair(const void* object, nvm_visit* visit) {
+  const auto* const o = static_cast<const gc_pair*>(object);
+  if (o->has_first != 0) nvm_visit_field(visit, &o->first, NVM_FIELD_POINTER);
+  nvm_visit_field(visit, &o->second, NVM_FIELD_POINTER);
+  if (in_visitor) std::exchange(in_visitor, nullptr)();
+}
+void know_pairs() {
+  static const bool known = [] {
+    type_map_writer w;
+    w.add({"gc_pair", 24, 8, {field("all", 0, layout::field_kind::by_visitor, 24, 1, gc_pair_id)}});
+    const auto words = w.finish();
+    return nvm_register_visitor(gc_pair_id, visit_pair) == 0 && nvm_register_types(words.data(), words.size() * 8) == 0;
+  }();
+  ASSERT_TRUE(known) << nvm_errormsg();
+}
+
+TEST_P(counted_objects, a_field_that_another_thread_stores_to_meanwhile_is_counted_by_that_thread) {
+  know_pairs();
+  NVM_POOL* pool = create();
+  ASSERT_NE(pool, nullptr);
+  gc_node* const root = new_root(pool, 3);
+  gc_pair* pair = nullptr;
+  in_tx(pool, [&] {
+    for (std::size_t i = 0; i < 2; ++i) store_to(&root->more[i], new_node(pool));
+    pair = static_cast<gc_pair*>(nvm_calloc(pool, gc_pair_id, 1, sizeof(gc_pair)));
+    ASSERT_NE(pair, nullptr) << nvm_errormsg();
+    pair->second = root->more[0];
+    store_to(&root->more[2], reinterpret_cast<gc_node*>(pair));
+  });
+  settle_now(pool);
+  ASSERT_EQ(strong(root->more[0]), 2U);
+  std::atomic<int> step{0};
+  const auto go_to = [&](int n) {
+    step = n;
+    step.notify_all();
+  };
+  std::thread other{[&] {
+    in_tx(pool, [&] {
+      ASSERT_EQ(nvm_tx_log(&pair->second, sizeof pair->second), 0) << nvm_errormsg();
+      go_to(1);
+      step.wait(1);
+      pair->second = nullptr;
+      go_to(3);
+    });
+  }};
+  step.wait(0);
+  in_tx(pool, [&] {
+    ASSERT_EQ(nvm_tx_log(pair, offsetof(gc_pair, second)), 0) << nvm_errormsg();
+    pair->has_first = 1;
+    pair->first = root->more[1];
+    in_visitor = [&] {
+      go_to(2);
+      step.wait(2);
+    };
+  });
+  EXPECT_FALSE(in_visitor);
+  other.join();
+  EXPECT_EQ(settle_now(pool).drifted_counts, 0U);
+  EXPECT_EQ(nvm_object_around(pool, root->more[0]), root->more[0]);
+  EXPECT_EQ(strong(root->more[0]), 1U);
+  EXPECT_EQ(strong(root->more[1]), 2U);
+  close(pool);
 }
 
 // ---- object stores -------------------------------------------------------------------------------------------------
