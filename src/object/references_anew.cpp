@@ -70,6 +70,11 @@ status references::recount() noexcept try {
     const bool fell = before.dying || before.strong != 0 || left.contains(o.object.payload);
     const layout::reference_count now = o.counted(fell);
     any_dying = any_dying || now.dying;
+    // Such as a held object whose count had drifted: no record will say that it has fallen.
+    if (now.dying && dying_.try_emplace(o.object.payload, next_stamp_).second) {
+      new_ones_ = true;
+      ++revision_;
+    }
     if (now != before) words.push_back({o.object.header + count_at, layout::pack(now), 4});
   }
   sums_.mended += words.size();

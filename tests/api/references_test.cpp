@@ -632,7 +632,20 @@ TEST(references_of_all, the_redo_engine_counts_through_barriers) {
   EXPECT_EQ(findings(place.path()), "");
 }
 
-// A count that was tampered with.
+// Gives the object a count that its references do not say.
+void tamper(NVM_POOL* pool, const gc_node* o, const layout::reference_count& c) {
+  unsigned lane = 0;
+  bool parked = false;
+  const auto t = pool->engine->begin(lane, parked);
+  ASSERT_TRUE(t) << last_message();
+  const auto at = static_cast<std::uint64_t>(reinterpret_cast<const std::byte*>(o) - pool->base());
+  const tx::assigned_bytes wrong{at - sizeof(std::uint32_t), layout::pack(c), 4};
+  ASSERT_TRUE((*t)->assign_all({&wrong, 1})) << last_message();
+  std::vector<tx::hook> none;
+  ASSERT_TRUE((*t)->commit(none)) << last_message();
+  if (parked) pool->engine->give_back(lane);
+}
+
 TEST_P(references, a_wrong_count_is_found_and_mended) {
   NVM_POOL* pool = create();
   ASSERT_NE(pool, nullptr);
@@ -642,18 +655,8 @@ TEST_P(references, a_wrong_count_is_found_and_mended) {
   g.link(root, 0, g.make());
   g.link(root, 1, root->left);
   settled(pool);
-  auto* word = reinterpret_cast<std::uint32_t*>(reinterpret_cast<char*>(root->left) - 4);
-  ASSERT_EQ(*word, layout::pack(layout::reference_count{2, 0, false}));
-  unsigned lane = 0;
-  bool parked = false;
-  const auto t = pool->engine->begin(lane, parked);
-  ASSERT_TRUE(t) << last_message();
-  const auto at = static_cast<std::uint64_t>(reinterpret_cast<std::byte*>(word) - pool->base());
-  const tx::assigned_bytes wrong{at, layout::pack(layout::reference_count{1, 3, false}), 4};
-  ASSERT_TRUE((*t)->assign_all({&wrong, 1})) << last_message();
-  std::vector<tx::hook> none;
-  ASSERT_TRUE((*t)->commit(none)) << last_message();
-  if (parked) pool->engine->give_back(lane);
+  ASSERT_EQ(counts_of(root->left).strong, 2U);
+  tamper(pool, root->left, {1, 3, false});
   ASSERT_EQ(nvm_pool_close(pool), 0);
   const std::string found = findings(place_.path());
   EXPECT_NE(found.find("found 1 and 3 weak ones"), std::string::npos) << found;
@@ -664,6 +667,30 @@ TEST_P(references, a_wrong_count_is_found_and_mended) {
   ASSERT_TRUE(care::repair_pool(request, report)) << last_message();
   ASSERT_EQ(report.notes.size(), 1U);
   EXPECT_EQ(report.notes[0].what, "references: 1 counts were not what the pointers say");
+  EXPECT_EQ(findings(place_.path()), "");
+}
+
+// What kept it alive was its count alone, so that no record will say that it has fallen.
+TEST_P(references, a_held_object_whose_count_a_collection_mends_dies_when_it_is_dropped) {
+  NVM_POOL* pool = create();
+  ASSERT_NE(pool, nullptr);
+  gc_graph g{pool};
+  gc_node* root = g.make();
+  g.set_root(root);
+  g.link(root, 0, g.make());
+  settled(pool);
+  {
+    held<gc_node> kept{root->left};
+    tamper(pool, kept.get(), {layout::strong_max, 0, false});
+    g.link(root, 0, nullptr);
+    EXPECT_EQ(settled(pool).freed_objects, 0U);
+    EXPECT_EQ(counts_of(kept.get()).saturated, 1U);
+    ASSERT_EQ(nvm_gc(pool, nullptr, nullptr), 0) << nvm_errormsg();
+    EXPECT_EQ(counts_of(kept.get()).dying, 1U);
+    EXPECT_EQ(settled(pool).waiting_objects, 1U);
+  }
+  EXPECT_EQ(settled(pool).freed_objects, 1U);
+  ASSERT_EQ(nvm_pool_close(pool), 0);
   EXPECT_EQ(findings(place_.path()), "");
 }
 
