@@ -26,6 +26,8 @@ using object::references;
 using object::ring_shape;
 
 constexpr auto between_turns = std::chrono::milliseconds{20};
+constexpr auto patience_in_pause = std::chrono::milliseconds{5};
+constexpr auto between_looks = std::chrono::microseconds{50};
 
 counted_object counted(const object_facts& o) noexcept { return {o.header(), o.payload, o.bytes, o.type}; }
 
@@ -363,6 +365,17 @@ class pause {
   nvm_pool* pool_;
 };
 
+// A transaction that was open when the pause began ends soon, and a thread that meets the pause takes a lane for a
+// moment: a single look would find one of them wherever threads are busy.  Not without a limit, since a transaction may
+// wait for a thread that waits for the end of the pause.
+void wait_for_those_inside(nvm_pool* pool) {
+  if (!platform::can_fence_all_threads()) return;
+  const auto end = std::chrono::steady_clock::now() + patience_in_pause;
+  while (pool->references->counts().any_inside() && std::chrono::steady_clock::now() < end) {
+    std::this_thread::sleep_for(between_looks);
+  }
+}
+
 // Barrier transactions first: they end before this one runs alone, since they may wait for a thread that waits for the
 // end of the pause.
 status settle_in_pause(nvm_pool* pool) noexcept {
@@ -375,6 +388,7 @@ status settle_in_pause(nvm_pool* pool) noexcept {
     auto& k = *static_cast<context*>(raw);
     const platform::in_call here;
     const pause nobody_begins{k.pool};
+    wait_for_those_inside(k.pool);
     k.done = k.pool->references->counts().settle(references::how::paused);
     return 0;
   };

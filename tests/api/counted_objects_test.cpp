@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <atomic>
+#include <chrono>
 #include <cstddef>
 #include <cstdlib>
 #include <functional>
@@ -15,6 +16,7 @@
 #include <vector>
 
 #include "../sanitized.hpp"
+#include "api/pool_object.hpp"
 #include "gc_graph.hpp"
 #include "nvm/gc.h"
 #include "nvm/stm.h"
@@ -369,6 +371,64 @@ TEST_P(counted_objects, a_field_that_another_thread_stores_to_meanwhile_is_count
   EXPECT_EQ(nvm_object_around(pool, root->more[0]), root->more[0]);
   EXPECT_EQ(strong(root->more[0]), 1U);
   EXPECT_EQ(strong(root->more[1]), 2U);
+  close(pool);
+}
+
+// ---- weak pointers where threads are busy ---------------------------------------------------------------------------
+
+struct gc_weak {
+  gc_node* to;
+};
+constexpr std::uint32_t gc_weak_id = layout::type_id_of("gc_weak");
+void know_weak() {
+  static const bool known = [] {
+    type_map_writer w;
+    w.add({"gc_weak", 8, 8, {field("to", 0, layout::field_kind::weak_pointer, 8, 1, gc_node_id)}});
+    const auto words = w.finish();
+    return nvm_register_types(words.data(), words.size() * 8) == 0;
+  }();
+  ASSERT_TRUE(known) << nvm_errormsg();
+}
+
+TEST_P(counted_objects, that_died_are_forgotten_beside_a_transaction_that_ends_soon) {
+  if (!platform::can_fence_all_threads()) GTEST_SKIP() << "nothing is freed while the program runs here";
+  know_weak();
+  NVM_POOL* pool = create();
+  ASSERT_NE(pool, nullptr);
+  gc_node* const root = new_root(pool, 1);
+  gc_weak* watcher = nullptr;
+  in_tx(pool, [&] {
+    watcher = static_cast<gc_weak*>(nvm_calloc(pool, gc_weak_id, 1, sizeof(gc_weak)));
+    ASSERT_NE(watcher, nullptr) << nvm_errormsg();
+    store_to(&root->more[0], reinterpret_cast<gc_node*>(watcher));
+  });
+  ASSERT_EQ(nvm_pool_close(pool), 0) << nvm_errormsg();
+  pool = open(NVM_COLLECT_BACKGROUND);
+  ASSERT_NE(pool, nullptr);
+  gc_node* const top = static_cast<gc_node*>(nvm_pool_get_root(pool));
+  watcher = reinterpret_cast<gc_weak*>(top->more[0]);
+  // A thread that waits for a processor takes longer than nvm_settle() waits for it.
+  std::uint64_t cleared = 0;
+  for (unsigned tries = 0; tries < 8 && cleared == 0; ++tries) {
+    in_tx(pool, [&] {
+      store_to(&top->left, new_node(pool));
+      store_to(&watcher->to, top->left);
+    });
+    in_tx(pool, [&] { store_to(&top->left, nullptr); });
+    std::atomic<bool> begun{false}, is_over{false};
+    std::thread brief{[&] {
+      in_tx(pool, [&] {
+        begun = true;
+        while (!pool->paused && !is_over) std::this_thread::yield();
+        std::this_thread::sleep_for(std::chrono::milliseconds{1});
+      });
+    }};
+    while (!begun) std::this_thread::yield();
+    cleared += settle_now(pool).cleared_pointers;
+    is_over = true;
+    brief.join();
+  }
+  EXPECT_GT(cleared, 0U);
   close(pool);
 }
 
