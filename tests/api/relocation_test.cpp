@@ -13,6 +13,7 @@
 #include <fstream>
 #include <string>
 #include <thread>
+#include <tuple>
 #include <utility>
 #include <vector>
 
@@ -141,9 +142,9 @@ class relocation : public ::testing::TestWithParam<relocated_kind> {
  protected:
   void SetUp() override { know_types(); }
   [[nodiscard]] std::string path(const char* name = "pool") const { return place_.path(name); }
-  NVM_POOL* create(const char* name = "pool") {
+  NVM_POOL* create(const char* name = "pool", std::size_t size = std::size_t{4} << 20) {
     nvm_pool_options o{};
-    o.size = std::size_t{4} << 20;
+    o.size = size;
     choose(o, GetParam().on);
     o.engine = GetParam().engine;
     NVM_POOL* const pool = nvm_pool_create_with(path(name).c_str(), &o);
@@ -507,6 +508,67 @@ TEST_P(relocation, moves_pointers_of_packed_types) {
   expect_odd(a, static_cast<odd*>(nvm_pool_get_root(a))->to);
   ASSERT_EQ(nvm_pool_close(a), 0) << nvm_errormsg();
   expect_healthy(path("b"));
+}
+
+// ---- sizes and types that are taken back ----------------------------------------------------------------------------
+
+// An object over many pages, whose words all lead to itself, after others that keep the background busy for a while.
+constexpr std::uint64_t long_pages = 20;
+constexpr std::uint64_t long_bytes = long_pages * 4096 - sizeof(layout::object_header);
+constexpr std::uint64_t long_words = (long_bytes - sizeof(table)) / sizeof(void*);
+void fill_with_long_objects(NVM_POOL* pool) {
+  constexpr std::uint64_t words = std::uint64_t{1} << 17;
+  for (unsigned i = 0; i < 24; ++i) {
+    ASSERT_EQ(nvm_tx_begin(pool), 0) << nvm_errormsg();
+    const std::uint64_t bytes = i < 23 ? sizeof(table) + words * sizeof(void*) : long_bytes;
+    auto* const t = static_cast<table*>(nvm_calloc(pool, table_id, 1, bytes));
+    ASSERT_NE(t, nullptr) << nvm_errormsg();
+    for (std::uint64_t k = 0; k < (i < 23 ? words : long_words); ++k) t->more[k] = t;
+    ASSERT_EQ(nvm_pool_set_root(pool, t), 0) << nvm_errormsg();
+    ASSERT_EQ(nvm_tx_commit(pool), 0) << nvm_errormsg();
+  }
+}
+void expect_long_object(NVM_POOL* pool) {
+  auto* const t = static_cast<table*>(nvm_pool_get_root(pool));
+  ASSERT_NE(t, nullptr) << nvm_errormsg();
+  EXPECT_EQ(nvm_type_of(pool, t), table_id);
+  ASSERT_EQ(nvm_size_of(pool, t), long_bytes);
+  std::uint64_t wrong = 0;
+  for (std::uint64_t k = 0; k < long_words; ++k) wrong += t->more[k] == t ? 0 : 1;
+  EXPECT_EQ(wrong, 0U);
+}
+TEST_P(relocation, lazily_goes_by_no_size_or_type_that_a_transaction_takes_back) {
+  if (GetParam().on != pool_kind::shm || !stores_are_announced(GetParam())) {
+    GTEST_SKIP() << "its pages are not relocated one by one, or its objects do not change in place";
+  }
+  NVM_POOL* a = create("a", std::size_t{64} << 20);
+  ASSERT_NE(a, nullptr);
+  fill_with_long_objects(a);
+  ASSERT_EQ(nvm_pool_close(a), 0) << nvm_errormsg();
+  copy("a", "b");
+  copy("a", "c");
+  a = open("a");
+  ASSERT_NE(a, nullptr) << nvm_errormsg();
+  for (const auto& [name, type, bytes] :
+       {std::tuple{"b", layout::type_of_text, long_bytes}, std::tuple{"c", table_id, (long_pages - 1) * 4096}}) {
+    NVM_POOL* const b = open(name, 0, NVM_RELOCATE_LAZY);
+    ASSERT_NE(b, nullptr) << nvm_errormsg();
+    void* const t = nvm_pool_get_root(b);
+    ASSERT_EQ(nvm_tx_begin(b), 0) << nvm_errormsg();
+    ASSERT_EQ(nvm_realloc(b, t, type, bytes), t) << nvm_errormsg();
+    while (report_of(b).pages_left != 0 || info_of(b).base_count > 1) std::this_thread::yield();
+    ASSERT_EQ(nvm_tx_abort(b), 0) << nvm_errormsg();
+    expect_long_object(b);
+    ASSERT_EQ(nvm_pool_close(b), 0) << nvm_errormsg();
+  }
+  ASSERT_EQ(nvm_pool_close(a), 0) << nvm_errormsg();
+  for (const char* name : {"b", "c"}) {
+    expect_healthy(path(name));
+    NVM_POOL* const b = open(name, 0, NVM_RELOCATE_NEVER);
+    ASSERT_NE(b, nullptr) << nvm_errormsg();
+    expect_long_object(b);
+    ASSERT_EQ(nvm_pool_close(b), 0) << nvm_errormsg();
+  }
 }
 
 // Stores and structures hold places, and go along.
