@@ -4,6 +4,7 @@
 #include <cstdio>
 #include <cstring>
 #include <new>
+#include <unordered_map>
 #include <vector>
 
 #include "base/plant.hpp"
@@ -26,7 +27,12 @@ status each_header(const std::byte* base, const geometry& g, unsigned part, unsi
 class object_words {
  public:
   explicit object_words(const std::byte* base) noexcept : base_{base} {}
-  void clear() noexcept { words_.clear(); }
+  // `any_order`: pointers do not come by ascending place, since a visitor tells them.
+  void clear(bool any_order = false) noexcept {
+    words_.clear();
+    places_.clear();
+    any_order_ = any_order;
+  }
   [[nodiscard]] bool empty() const noexcept { return words_.empty(); }
   [[nodiscard]] std::size_t count() const noexcept { return words_.size(); }
   [[nodiscard]] std::span<const tx::assigned_word> all() const noexcept { return words_; }
@@ -46,22 +52,28 @@ class object_words {
     put(word + 8, (word_at(word + 8) & ~low) | value >> (64 - shift));
   }
   void put(std::uint64_t offset, std::uint64_t value) {
-    for (std::size_t back = 1; back <= 2 && back <= words_.size(); ++back) {
-      tx::assigned_word& w = words_[words_.size() - back];
-      if (w.offset != offset) continue;
-      w.value = value;
+    if (const std::size_t i = find(offset); i != words_.size()) {
+      words_[i].value = value;
       return;
     }
     words_.push_back({offset, value});
+    if (any_order_) places_.emplace(offset, words_.size() - 1);
   }
 
  private:
-  // Pointers come by ascending place, so only the last words can have been replaced already.
-  [[nodiscard]] std::uint64_t word_at(std::uint64_t offset) const noexcept {
-    for (std::size_t back = 1; back <= 2 && back <= words_.size(); ++back) {
-      const tx::assigned_word& w = words_[words_.size() - back];
-      if (w.offset == offset) return w.value;
+  // words_.size(): it is not replaced.
+  [[nodiscard]] std::size_t find(std::uint64_t offset) const noexcept {
+    if (any_order_) {
+      const auto found = places_.find(offset);
+      return found == places_.end() ? words_.size() : found->second;
     }
+    for (std::size_t back = 1; back <= 2 && back <= words_.size(); ++back) {
+      if (words_[words_.size() - back].offset == offset) return words_.size() - back;
+    }
+    return words_.size();
+  }
+  [[nodiscard]] std::uint64_t word_at(std::uint64_t offset) const noexcept {
+    if (const std::size_t i = find(offset); i != words_.size()) return words_[i].value;
     std::uint64_t value = 0;
     std::memcpy(&value, base_ + offset, sizeof value);
     return value;
@@ -69,6 +81,8 @@ class object_words {
 
   const std::byte* base_;
   std::vector<tx::assigned_word> words_;
+  bool any_order_ = false;
+  std::unordered_map<std::uint64_t, std::size_t> places_;  // of words_, where pointers come in any order
 };
 
 // Algorithm 1, POINTER_REWRITE, and its walk over the objects of a part.
@@ -87,7 +101,7 @@ class numbering_pass {
     if (!place.number || *place.number > numbers_.count) return refuse(header, place);
     ++out_.objects;
     const std::uint64_t from = numbers_.bases[*place.number];
-    words_.clear();
+    words_.clear(plan->asks_object());
     plan->each(base_ + header + a.gap, layout::object_size(h) - a.padding(), [&](const pointer_word& p) {
       if (p.kind == layout::field_kind::static_pointer) return;
       move_pointer(header + a.gap, p.at, h.type, from);

@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include <cinttypes>
+#include <cstddef>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
@@ -19,6 +20,7 @@
 
 #include "../object/sample_types.hpp"
 #include "../sanitized.hpp"
+#include "nvm/describe.h"
 #include "nvm/kv.h"
 #include "nvm/lockfree.h"
 #include "scratch.hpp"
@@ -569,6 +571,62 @@ TEST_P(relocation, lazily_goes_by_no_size_or_type_that_a_transaction_takes_back)
     expect_long_object(b);
     ASSERT_EQ(nvm_pool_close(b), 0) << nvm_errormsg();
   }
+}
+
+// Packed pointers, the last of which the visitor tells first.
+struct twist {
+  odd all[4];
+};
+constexpr std::uint32_t twist_id = layout::type_id_of("twist");
+void visit_twist(const void* object, nvm_visit* visit) {
+  const auto* const bytes = static_cast<const std::byte*>(object);
+  for (unsigned i = 4; i-- > 0;) {
+    for (const std::size_t at : {offsetof(odd, next), offsetof(odd, to)})
+      nvm_visit_field(visit, bytes + i * sizeof(odd) + at, NVM_FIELD_POINTER);
+  }
+}
+void know_twists() {
+  static const bool known = [] {
+    type_map_writer w;
+    w.add({"twist", sizeof(twist), 1, {field("all", 0, layout::field_kind::by_visitor, sizeof(twist), 1, twist_id)}});
+    const auto words = w.finish();
+    return nvm_register_visitor(twist_id, visit_twist) == 0 && nvm_register_types(words.data(), words.size() * 8) == 0;
+  }();
+  ASSERT_TRUE(known) << nvm_errormsg();
+}
+TEST_P(relocation, moves_packed_pointers_in_the_order_in_which_a_visitor_tells_them) {
+  know_twists();
+  NVM_POOL* a = create("a");
+  ASSERT_NE(a, nullptr);
+  ASSERT_EQ(nvm_tx_begin(a), 0) << nvm_errormsg();
+  auto* const made = static_cast<twist*>(nvm_alloc(a, twist_id, sizeof(twist)));
+  ASSERT_NE(made, nullptr) << nvm_errormsg();
+  for (odd& o : made->all) o = {'a', made->all, &o.more, 'z'};
+  ASSERT_EQ(nvm_pool_set_root(a, made), 0) << nvm_errormsg();
+  ASSERT_EQ(nvm_tx_commit(a), 0) << nvm_errormsg();
+  ASSERT_EQ(nvm_pool_close(a), 0) << nvm_errormsg();
+  copy("a", "b");
+  copy("a", "c");
+  a = open("a");
+  ASSERT_NE(a, nullptr) << nvm_errormsg();
+  for (const auto& [name, how] : {std::pair{"b", NVM_RELOCATE_EAGER}, std::pair{"c", NVM_RELOCATE_TRANSACTIONS}}) {
+    NVM_POOL* const b = open(name, 0, how);
+    ASSERT_NE(b, nullptr) << nvm_errormsg();
+    EXPECT_EQ(report_of(b).moved, 8U);
+    auto* const found = static_cast<twist*>(nvm_pool_get_root(b));
+    ASSERT_NE(found, nullptr) << nvm_errormsg();
+    for (odd& o : found->all) {
+      odd* const to = o.to;
+      void* const next = o.next;
+      EXPECT_EQ(o.tag, 'a');
+      EXPECT_EQ(o.more, 'z');
+      EXPECT_EQ(to, found->all);
+      EXPECT_EQ(next, &o.more);
+    }
+    ASSERT_EQ(nvm_pool_close(b), 0) << nvm_errormsg();
+  }
+  ASSERT_EQ(nvm_pool_close(a), 0) << nvm_errormsg();
+  for (const char* name : {"b", "c"}) expect_healthy(path(name));
 }
 
 // Stores and structures hold places, and go along.
