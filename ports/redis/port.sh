@@ -103,6 +103,8 @@ WRAPPER
   for pool in /dev/shm/redis-snapshot.pool "$work/snapshot.pool"; do
     "$here/snapshot_test.py" --plain "$work/clang/src/redis-server" --durable "$work/durable/src/redis-server" --pool "$pool"
   done
+  say "which file"
+  "$here/pool_test.py" --durable "$work/durable/src/redis-server" --folder /dev/shm "$work"
 }
 
 step_kill() {

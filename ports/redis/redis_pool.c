@@ -66,8 +66,8 @@ static NVM_POOL* open_pool(void) {
   return pool;
 }
 
-/* A new pool's root, and that of an old one. */
-static void find_root(uint8_t* seed) {
+/* A new pool's root, which gets the seed, and that of an old one. */
+static void find_root(const uint8_t seed[16]) {
   void* found = NULL;
   need(nvm_pool_read_root(heap, &found) == 0, "root");
   if (found == NULL) {
@@ -91,11 +91,18 @@ static void find_root(uint8_t* seed) {
   }
 }
 
+static uint8_t process_seed[sizeof root->seed]; /* of all dictionaries of this process */
+
 void pool_seed(uint8_t* seed) {
   if (pool_path() == NULL) return;
   heap = open_pool();
   find_root(seed);
   memcpy(seed, root->seed, sizeof root->seed);
+  memcpy(process_seed, root->seed, sizeof process_seed);
+  /* `dir` changes the folder before it is opened again. */
+  char* path = realpath(pool_path(), NULL);
+  if (path == NULL || setenv("REDIS_POOL", path, 1) != 0) give_up("open", strerror(errno));
+  free(path);
   /* A daemon opens it again: a forked child has no pool. */
   need(nvm_pool_close(heap) == 0, "close");
   heap = NULL;
@@ -143,7 +150,9 @@ void pool_attach(void) {
     server.aof_state = AOF_OFF;
   }
   heap = open_pool();
-  find_root(NULL);
+  find_root(process_seed);
+  if (memcmp(root->seed, process_seed, sizeof process_seed) != 0)
+    give_up("open", "it is another file than at the start, and its hash function is another one");
   nvm_gc_options garbage = {0};
   garbage.conservative = 1;
   nvm_gc_report report = {0};
