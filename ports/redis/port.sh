@@ -103,7 +103,7 @@ WRAPPER
   for pool in /dev/shm/redis-snapshot.pool "$work/snapshot.pool"; do
     "$here/snapshot_test.py" --plain "$work/clang/src/redis-server" --durable "$work/durable/src/redis-server" --pool "$pool"
   done
-  say "which file"
+  say "which file, replies in the midst of a turn"
   "$here/pool_test.py" --durable "$work/durable/src/redis-server" --folder /dev/shm "$work"
 }
 

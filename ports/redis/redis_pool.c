@@ -19,6 +19,7 @@
 
 void loadDataFromDisk(void);
 void zmalloc_has(size_t bytes);
+extern int ProcessingEventsWhileBlocked;
 
 struct pool_database {
   dict* keys;
@@ -113,6 +114,8 @@ static void refuse_what_cannot_be(void) {
   if (server.io_threads_num > 1 && server.io_threads_do_reads)
     give_up("configuration", "io-threads-do-reads: arguments are made by the thread that has the transaction");
   if (server.sentinel_mode) give_up("configuration", "a sentinel has no databases");
+  if (moduleCount() != 0) give_up("configuration", "loadmodule: what a module makes has addresses of its library");
+  server.enable_module_cmd = PROTECTED_ACTION_ALLOWED_NO;
 }
 
 /* Keeps the roots of the databases as they are now. */
@@ -192,8 +195,11 @@ void pool_turn(void) {
   need(nvm_tx_next(heap) == 0, "commit");
 }
 
-void pool_before_script(void) {
-  if (!server.in_exec) pool_turn();
+void pool_before_replies(void) {
+  if (!server.in_exec && !ProcessingEventsWhileBlocked) pool_turn();
+}
+void pool_before_exec(uint64_t flags_of_commands) {
+  if ((flags_of_commands & CMD_NOSCRIPT) != 0) pool_before_replies();
 }
 
 void pool_loads(void) {

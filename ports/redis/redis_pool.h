@@ -17,8 +17,11 @@ void pool_seed(uint8_t* seed);
 void pool_attach(void);
 /* Commits; if that fails, the process ends, and no reply has left. */
 void pool_turn(void);
-/* Called before a script, while which other clients may get replies: commits earlier changes. */
-void pool_before_script(void);
+/* Called before other clients may get replies in the midst of a turn, or of a command as a script is: commits earlier
+ * changes, except inside of such a command. */
+void pool_before_replies(void);
+/* The same before EXEC, if one of its commands may be such a one: no script may call them. */
+void pool_before_exec(uint64_t flags_of_commands);
 /* While a new pool gets its first contents these come in transactions of bounded size. */
 void pool_loads(void);
 /* For a value that becomes part of a database, which gets a reference to it: the value itself, or a durable copy
