@@ -83,7 +83,8 @@ step_durable() {
   rm -rf /dev/shm/unqlite-suite
   fails_as_known suite-pool suite-clang "$here/not-on-a-pool"
   say "transactions, refusals"
-  PYTHONPATH=$work/durable "$python" "$here/pool_test.py" /dev/shm "$work"
+  cc -shared -fPIC -O1 -I"$top/include" "$here/failing_begin.c" -o "$work/failing_begin.so" -ldl
+  PYTHONPATH=$work/durable "$python" "$here/pool_test.py" "$work/failing_begin.so" /dev/shm "$work"
 }
 
 step_kill() {

@@ -15,6 +15,8 @@ struct open_engine {
   struct open_engine* next;
   NVM_POOL* pool;
   void* engine;
+  /* Guards what follows, and is held while a transaction begins and ends: scripts come without the database's mutex. */
+  pthread_mutex_t turn;
   pthread_t owner; /* of the transaction, where one is open */
   unsigned calls;  /* calls that are under way, one inside the other */
   int is_open;
@@ -22,7 +24,7 @@ struct open_engine {
   int is_manual;
 };
 static struct open_engine* all;
-static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* of the list */
 
 /* UNQLITE_POOLS names a folder: databases in memory become new pools there.  For tests. */
 static const char* folder(void) { return getenv("UNQLITE_POOLS"); }
@@ -41,6 +43,19 @@ static struct open_engine* of(void* engine) {
   pthread_mutex_unlock(&lock);
   return found;
 }
+
+/* The engine of a call, its turn taken: leave() gives it back; NULL: it is in no pool. */
+static struct open_engine* enter(void* engine) {
+  struct open_engine* e = of(engine);
+  if (e != NULL) pthread_mutex_lock(&e->turn);
+  return e;
+}
+static int leave(struct open_engine* e, int rc) {
+  pthread_mutex_unlock(&e->turn);
+  return rc;
+}
+
+/* ---- with the turn ---- */
 
 static void end(struct open_engine* e) { e->is_open = e->is_begun = 0; }
 static int committed(struct open_engine* e) {
@@ -100,6 +115,7 @@ void* unqlite_pool_open(const char* name, unsigned bytes) {
   }
   struct open_engine* e = calloc(1, sizeof *e);
   if (e == NULL) return NULL;
+  pthread_mutex_init(&e->turn, NULL);
   e->pool = open_pool(path);
   if (is_memory(name)) unlink(path);
   if (e->pool == NULL || opened(e) != UNQLITE_OK) goto failed;
@@ -118,60 +134,67 @@ void* unqlite_pool_open(const char* name, unsigned bytes) {
 failed:
   if (nvm_errno() != NVM_OK) fprintf(stderr, "unqlite: %s\n", nvm_errormsg());
   if (e->pool != NULL) (void)nvm_pool_close(e->pool);
+  pthread_mutex_destroy(&e->turn);
   free(e);
   return NULL;
 }
 
 void unqlite_pool_close(void* engine) {
-  struct open_engine* e = of(engine);
+  struct open_engine* e = enter(engine);
   if (e == NULL) return;
   if (e->is_open) (void)rolled_back(e);
+  (void)leave(e, UNQLITE_OK);
   pthread_mutex_lock(&lock);
   struct open_engine** at = &all;
   while (*at != e) at = &(*at)->next;
   *at = e->next;
   pthread_mutex_unlock(&lock);
   if (nvm_pool_close(e->pool) != 0) fprintf(stderr, "unqlite: %s\n", nvm_errormsg());
+  pthread_mutex_destroy(&e->turn);
   free(e);
 }
 
 /* ---- transactions ---- */
 
 int unqlite_pool_call(void* engine) {
-  struct open_engine* e = of(engine);
+  struct open_engine* e = enter(engine);
   if (e == NULL) return UNQLITE_OK;
   const int rc = opened(e);
   if (rc == UNQLITE_OK) ++e->calls;
-  return rc;
+  return leave(e, rc);
 }
 int unqlite_pool_done(void* engine, int rc) {
-  struct open_engine* e = of(engine);
-  if (e == NULL || --e->calls != 0 || e->is_begun || !e->is_open) return rc;
-  if (rc == UNQLITE_OK) return e->is_manual ? rc : committed(e);
-  if (!e->is_manual) (void)rolled_back(e);
-  return rc;
+  struct open_engine* e = enter(engine);
+  if (e == NULL) return rc;
+  if (--e->calls == 0 && !e->is_begun && !e->is_manual && e->is_open) {
+    const int by = rc == UNQLITE_OK ? committed(e) : rolled_back(e);
+    if (rc == UNQLITE_OK) rc = by;
+  }
+  return leave(e, rc);
 }
 int unqlite_pool_begin(void* engine) {
-  struct open_engine* e = of(engine);
+  struct open_engine* e = enter(engine);
   if (e == NULL) return UNQLITE_OK;
   const int rc = opened(e);
   if (rc == UNQLITE_OK) e->is_begun = 1;
-  return rc;
+  return leave(e, rc);
 }
 /* A script may do this, too: the transaction around it goes on then. */
 static int ended(void* engine, int (*by)(struct open_engine*)) {
-  struct open_engine* e = of(engine);
-  if (e == NULL || !e->is_open) return UNQLITE_OK;
-  if (!pthread_equal(e->owner, pthread_self())) return UNQLITE_BUSY;
+  struct open_engine* e = enter(engine);
+  if (e == NULL) return UNQLITE_OK;
+  if (!e->is_open) return leave(e, UNQLITE_OK);
+  if (!pthread_equal(e->owner, pthread_self())) return leave(e, UNQLITE_BUSY);
   const int rc = by(e);
-  return rc == UNQLITE_OK && e->calls != 0 ? opened(e) : rc;
+  return leave(e, rc == UNQLITE_OK && e->calls != 0 ? opened(e) : rc);
 }
 int unqlite_pool_commit(void* engine) { return ended(engine, committed); }
 int unqlite_pool_rollback(void* engine) { return ended(engine, rolled_back); }
 int unqlite_pool_manual(void* engine) {
-  struct open_engine* e = of(engine);
-  if (e != NULL) e->is_manual = 1;
-  return UNQLITE_OK;
+  struct open_engine* e = enter(engine);
+  if (e == NULL) return UNQLITE_OK;
+  e->is_manual = 1;
+  return leave(e, UNQLITE_OK);
 }
 
 void* unqlite_pool_alloc(void* backend, unsigned bytes) {
