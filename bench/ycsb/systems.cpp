@@ -129,6 +129,7 @@ void add_redis(const programs& p, std::vector<kind_of_system>& all) {
   }
   if (p.durable_redis.empty()) return;
   for (const bool on_disk : {false, true}) {
+    if (!p.emulate.empty() && !on_disk) continue;  // it has no emulation
     add(std::string{"durable redis "} + (on_disk ? "ssd" : "shm"),
         {"/usr/bin/env", dialect::redis, on_disk, [p](const place& where) {
            list a{"REDIS_POOL=" + where.folder + "/pool",
