@@ -1,4 +1,4 @@
-/* Space of a pool that is not used, and giving it back to the file system.  C11.
+/* Where a pool lies; its space that is not used, and giving that back to the file system.  C11.
  *
  *   nvm_trim_report r;
  *   if (nvm_pool_trim(pool, NULL, &r) == 0)
@@ -16,6 +16,15 @@
 #ifdef __cplusplus
 extern "C" {
 #endif
+
+/* The medium that NVM_MEDIUM_DETECT is for a pool at this path, whether a file is there or not: an enum nvm_medium.
+ * For programs that choose options by it before they create a pool, such as `log_bytes`, which is all of the log on ssd
+ * and a lane elsewhere.  No name is made, and a file that is there is neither read nor locked; if it is a pool,
+ * nvm_pool_inspect() tells its own medium.  Links are followed.
+ *
+ * Cost: a few system calls.  -1: NVM_E_INVALID (no path, NULL medium), NVM_E_NOT_FOUND (no such folder), NVM_E_BUSY (on
+ * a file system without files that have no name another process makes this one), NVM_E_SYSTEM; *medium stays. */
+NVM_API int nvm_medium_for(const char *path, uint32_t *medium);
 
 enum nvm_trim_flags {
   NVM_TRIM_INSIDE = 1 /* empty extents become free pages of the pool, and the file keeps its blocks */

@@ -67,6 +67,16 @@ bool tell_progress(void* context, std::uint64_t done, std::uint64_t all) noexcep
 
 namespace api = nvm::api;
 
+extern "C" int nvm_medium_for(const char* path, uint32_t* medium) {
+  const nvm::platform::uncancelled until_done;
+  const nvm::platform::in_call here;
+  if (medium == nullptr) return api::report(nvm::fail(nvm::errc::invalid, "no room for the medium"));
+  const auto found = nvm::detect_medium(path);
+  if (!found) return api::report(found.error());
+  *medium = *found;
+  return 0;
+}
+
 extern "C" int nvm_pool_trim(NVM_POOL* pool, const nvm_trim_options* options, nvm_trim_report* report) {
   const nvm::platform::uncancelled until_done;
   const nvm::platform::in_call here;

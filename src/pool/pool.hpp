@@ -6,6 +6,7 @@
 #include "pool/geometry.hpp"
 #include "pool/header_read.hpp"
 #include "pool/open_pools.hpp"
+#include "pool/place.hpp"
 #include "pool/pool_file.hpp"
 #include "pool/pool_layout.hpp"
 #include "pool/superblock.hpp"

@@ -8,6 +8,7 @@
 #include <cstring>
 #include <new>
 
+#include "pool/place.hpp"
 #include "pool/pool_options.hpp"
 
 namespace nvm {
@@ -53,20 +54,6 @@ class failure_kept {
   errc code_;
   char message_[512];
 };
-
-result<std::uint32_t> detect_medium(const platform::file& file) noexcept {
-  const auto kind = file.file_system();
-  if (!kind) return kind.error();
-  switch (*kind) {
-    case platform::file_system_kind::tmpfs:
-      return std::uint32_t{NVM_MEDIUM_SHM};
-    case platform::file_system_kind::dax:
-      return std::uint32_t{NVM_MEDIUM_DAX};
-    case platform::file_system_kind::other:
-      break;
-  }
-  return std::uint32_t{NVM_MEDIUM_SSD};
-}
 
 // A file that all users may change could change under our mapping.  The system checks which user and group may open it;
 // its content is checked in any case.

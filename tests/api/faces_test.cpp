@@ -599,7 +599,7 @@ constexpr const char* others =
     "nvm_store_number nvm_store_pool nvm_store_of nvm_store_get_root nvm_store_strdup nvm_store_ref_of nvm_store_at "
     "nvm_stores_configure nvm_stores_get_statistics nvm_stores_get_collections "
     "nvm_tier_get_statistics nvm_tier_refer nvm_tier_pin nvm_tier_unpin nvm_tier_shrink nvm_tier_inspect "
-    "nvm_pool_trim ";
+    "nvm_pool_trim nvm_medium_for ";
 
 TEST(faces_of_headers, have_no_call_that_is_not_in_the_table) {
   std::set<std::string> known;

@@ -1,4 +1,5 @@
-// Facts of an open pool hold also after its file was renamed or removed, and count what its opening recovered.
+// Facts of an open pool hold also after its file was renamed or removed, and count what its opening recovered; those of
+// a place hold before there is one.
 #include <gtest/gtest.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -7,6 +8,7 @@
 #include <cstring>
 #include <filesystem>
 
+#include "nvm/space.h"
 #include "scratch.hpp"
 
 namespace nvm::tests {
@@ -135,6 +137,36 @@ TEST_P(info, counts_what_the_open_recovered) {
   ASSERT_NE(pool, nullptr) << nvm_errormsg();
   EXPECT_EQ(of(pool).recovered_transactions, 0U);
   EXPECT_EQ(nvm_pool_close(pool), 0);
+}
+
+TEST_P(info, of_a_place_says_the_medium_that_a_pool_there_will_have) {
+  const std::string path = place.path(), link = place.path("link"), folder = place.path("");
+  std::uint32_t before = 0, after = 0, behind = 0;
+  std::filesystem::create_symlink("pool", link);
+  ASSERT_EQ(nvm_medium_for(path.c_str(), &before), 0) << nvm_errormsg();
+  ASSERT_EQ(nvm_medium_for(link.c_str(), &behind), 0) << nvm_errormsg();
+  EXPECT_EQ(behind, before);
+  ASSERT_EQ(unlink(link.c_str()), 0);
+  EXPECT_TRUE(std::filesystem::is_empty(folder)) << "nothing was made";
+  NVM_POOL* pool = nvm_pool_create(path.c_str(), 1 << 20);
+  ASSERT_NE(pool, nullptr) << nvm_errormsg();
+  EXPECT_EQ(of(pool).medium, before);
+  ASSERT_EQ(nvm_medium_for(path.c_str(), &after), 0) << "beside an owner: " << nvm_errormsg();
+  EXPECT_EQ(after, before);
+  EXPECT_EQ(nvm_pool_close(pool), 0);
+}
+
+TEST(medium_for, is_refused_without_a_path_a_folder_or_a_place_for_the_answer) {
+  std::uint32_t medium = 77;
+  for (const char* path : {static_cast<const char*>(nullptr), ""}) {
+    EXPECT_EQ(nvm_medium_for(path, &medium), -1);
+    EXPECT_EQ(nvm_errno(), NVM_E_INVALID);
+  }
+  EXPECT_EQ(nvm_medium_for("pool", nullptr), -1);
+  EXPECT_EQ(nvm_errno(), NVM_E_INVALID);
+  EXPECT_EQ(nvm_medium_for("/no such folder/pool", &medium), -1);
+  EXPECT_EQ(nvm_errno(), NVM_E_NOT_FOUND) << nvm_errormsg();
+  EXPECT_EQ(medium, 77U);
 }
 
 TEST_P(info, beside_a_reader_names_no_writer_that_is_dead) {
