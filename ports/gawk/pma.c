@@ -14,10 +14,12 @@
 #include <fcntl.h>
 #include <nvm/gc.h>
 #include <nvm/malloc.h>
+#include <nvm/space.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/file.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -46,40 +48,44 @@ static int collect(void) {
 /* ---- open -------------------------------------------------------------------------------------------------------- */
 
 /* Whether a file is as gawk's manual tells one to make it: nothing but zeros, mostly holes. */
-static int is_blank(const char* file) {
+static int is_blank(int fd) {
   char bytes[1 << 16];
   ssize_t count = 0;
-  const int fd = open(file, O_RDONLY | O_CLOEXEC);
-  if (fd < 0) return 0;
   /* On a file that is one hole this leaves nothing to read. */
   if (lseek(fd, 0, SEEK_DATA) < 0) (void)lseek(fd, 0, errno == ENXIO ? SEEK_END : SEEK_SET);
   while ((count = read(fd, bytes, sizeof bytes)) > 0) {
     if (bytes[0] != 0 || memcmp(bytes, bytes + 1, (size_t)count - 1) != 0) break;
   }
-  close(fd);
   return count == 0;
 }
 
-/* On a file system the log takes whole transactions, and END rules are one. */
-static NVM_POOL* create_heap(const char* file, nvm_pool_options* options) {
-  nvm_pool_info info;
-  NVM_POOL* pool = nvm_pool_create_with(file, options);
-  if (pool == NULL || nvm_pool_get_info(pool, &info) != 0 || info.medium != NVM_MEDIUM_SSD) return pool;
-  if (nvm_pool_close(pool) != 0 || unlink(file) != 0) return NULL;
-  options->log_bytes = (uint64_t)256 << 20;
-  return nvm_pool_create_with(file, options);
+/* The descriptor of a blank file, which no other process replaces while it is open; -1: there is none. */
+static int take_blank(const char* file, struct stat* status) {
+  struct stat now;
+  const int fd = open(file, O_RDONLY | O_CLOEXEC);
+  if (fd < 0) return -1;
+  /* The process that had the lock before may have put a heap there. */
+  if (is_blank(fd) && flock(fd, LOCK_EX) == 0 && fstat(fd, status) == 0 && stat(file, &now) == 0 &&
+      now.st_dev == status->st_dev && now.st_ino == status->st_ino && is_blank(fd))
+    return fd;
+  close(fd);
+  return -1;
 }
 
 static NVM_POOL* open_heap(const char* file) {
   struct stat status;
   nvm_pool_options options = {0};
-  if (stat(file, &status) == 0) {
-    if (!is_blank(file)) return nvm_pool_open(file);
-    options.size = (uint64_t)status.st_size;
-    options.mode = status.st_mode & 0777;
-    if (unlink(file) != 0) return NULL;
-  }
-  return create_heap(file, &options);
+  uint32_t medium = NVM_MEDIUM_DETECT;
+  if (nvm_medium_for(file, &medium) != 0) return NULL;
+  /* On a file system the log takes whole transactions, and END rules are one. */
+  if (medium == NVM_MEDIUM_SSD) options.log_bytes = (uint64_t)256 << 20;
+  const int blank = take_blank(file, &status);
+  if (blank < 0) return nvm_pool_open_or_create(file, &options);
+  options.size = (uint64_t)status.st_size;
+  options.mode = status.st_mode & 0777;
+  NVM_POOL* pool = unlink(file) == 0 ? nvm_pool_open_or_create(file, &options) : NULL;
+  close(blank);
+  return pool;
 }
 
 static int find_root(void) {

@@ -76,6 +76,13 @@ dies 'arbitrary precision' -M 'BEGIN { x = 2 ^ 100 }'
 sleep 0.5
 dies 'failed to initialize' 'BEGIN { }'
 wait
+# Of gawks that start on a blank file at a time, one makes the heap; what those have stored that ended well is there.
+for _ in {1..5}; do
+  head -c 64M /dev/zero >"$pool"
+  ended=$(for i in {1..6}; do { "$gawk" -v "i=$i" 'BEGIN { stored[i] = i }' 2>/dev/null && echo "$i"; } & done; wait)
+  [ -n "$ended" ] || fail "a blank file: no gawk made a heap of it"
+  for i in $ended; do prints "$i" "BEGIN { print stored[$i] }"; done
+done
 printf 'not a pool' >"$pool"
 dies 'failed to initialize' 'BEGIN { }'
 echo "variables_test: ok"

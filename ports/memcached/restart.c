@@ -3,6 +3,7 @@
 
 #include <inttypes.h>
 #include <nvm/nvm.h>
+#include <nvm/space.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -154,21 +155,19 @@ static void make_root(size_t limit) {
 
 static NVM_POOL* open_pool(size_t limit) {
   nvm_pool_options options = {0};
-  nvm_pool_info info;
+  uint32_t medium = NVM_MEDIUM_DETECT;
   options.size = limit + limit / 32 + ((uint64_t)32 << 20);
   options.capacity = 2 * options.size + ((uint64_t)1 << 30);
   options.relocation = NVM_RELOCATE_NEVER;                 /* items have addresses in them */
   const char* emulated = getenv("MEMCACHED_POOL_EMULATE"); /* to measure with: memory as slow as a paper's */
   if (emulated != NULL && *emulated != 0) need(nvm_emulation_preset(emulated, &options.emulation) == 0, "emulation");
-  const bool is_new = access(path, F_OK) != 0;
-  NVM_POOL* pool = nvm_pool_open_or_create(path, &options);
-  need(pool != NULL && nvm_pool_get_info(pool, &info) == 0, "open");
-  if (!is_new || info.medium != NVM_MEDIUM_SSD) return pool;
   /* On a file system a transaction may have half of the log; in memory a log grows by itself. */
-  need(nvm_pool_close(pool) == 0 && unlink(path) == 0, "make anew");
-  options.log_bytes = 8 * (uint64_t)settings.item_size_max;
-  if (options.log_bytes < (uint64_t)64 << 20) options.log_bytes = (uint64_t)64 << 20;
-  pool = nvm_pool_open_or_create(path, &options);
+  need(nvm_medium_for(path, &medium) == 0, "find its medium");
+  if (medium == NVM_MEDIUM_SSD) {
+    options.log_bytes = 8 * (uint64_t)settings.item_size_max;
+    if (options.log_bytes < (uint64_t)64 << 20) options.log_bytes = (uint64_t)64 << 20;
+  }
+  NVM_POOL* pool = nvm_pool_open_or_create(path, &options);
   need(pool != NULL, "open");
   return pool;
 }

@@ -9,6 +9,7 @@
 #include "server.h" /* first: it says what system headers declare */
 
 #include <nvm/gc.h>
+#include <nvm/space.h>
 #include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
@@ -50,19 +51,15 @@ static void need(int good, const char* what) {
 
 static NVM_POOL* open_pool(void) {
   nvm_pool_options options = {0};
-  nvm_pool_info info;
+  uint32_t medium = NVM_MEDIUM_DETECT;
   const char* bytes = getenv("REDIS_POOL_BYTES");
   options.size = (uint64_t)64 << 20;
   options.capacity = bytes != NULL ? memtoull(bytes, NULL) : (uint64_t)4 << 30;
   if (options.size > options.capacity) options.size = options.capacity;
-  const int is_new = access(pool_path(), F_OK) != 0;
-  NVM_POOL* pool = nvm_pool_open_or_create(pool_path(), &options);
-  need(pool != NULL && nvm_pool_get_info(pool, &info) == 0, "open");
-  if (!is_new || info.medium != NVM_MEDIUM_SSD) return pool;
   /* On a file system a turn may have half of the log; in memory a log grows by itself. */
-  need(nvm_pool_close(pool) == 0 && unlink(pool_path()) == 0, "make anew");
-  options.log_bytes = (uint64_t)256 << 20;
-  pool = nvm_pool_open_or_create(pool_path(), &options);
+  need(nvm_medium_for(pool_path(), &medium) == 0, "find its medium");
+  if (medium == NVM_MEDIUM_SSD) options.log_bytes = (uint64_t)256 << 20;
+  NVM_POOL* pool = nvm_pool_open_or_create(pool_path(), &options);
   need(pool != NULL, "open");
   return pool;
 }

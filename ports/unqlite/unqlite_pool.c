@@ -1,6 +1,7 @@
 /* See unqlite_pool.h. */
 #include "unqlite_pool.h"
 
+#include <nvm/space.h>
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -78,16 +79,13 @@ static int opened(struct open_engine* e) {
 
 static NVM_POOL* open_pool(const char* path) {
   nvm_pool_options options = {0};
-  nvm_pool_info info;
+  uint32_t medium = NVM_MEDIUM_DETECT;
   options.size = (uint64_t)16 << 20;
   options.capacity = (uint64_t)64 << 30;
   options.relocation = NVM_RELOCATE_NEVER; /* records have addresses in them */
-  const int is_new = access(path, F_OK) != 0;
-  NVM_POOL* pool = nvm_pool_open_or_create(path, &options);
-  if (pool == NULL || !is_new || nvm_pool_get_info(pool, &info) != 0 || info.medium != NVM_MEDIUM_SSD) return pool;
   /* On a file system a transaction may have half of the log; in memory a log grows by itself. */
-  if (nvm_pool_close(pool) != 0 || unlink(path) != 0) return NULL;
-  options.log_bytes = (uint64_t)256 << 20;
+  if (nvm_medium_for(path, &medium) != 0) return NULL;
+  if (medium == NVM_MEDIUM_SSD) options.log_bytes = (uint64_t)256 << 20;
   return nvm_pool_open_or_create(path, &options);
 }
 
