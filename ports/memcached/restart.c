@@ -185,8 +185,15 @@ bool restart_mmap_open(const size_t limit, const char* file, void** mem_base) {
     make_root(limit);
   } else {
     root = found;
-    if (nvm_size_of(pool_heap, root) != sizeof *root || root->magic != ROOT_MAGIC)
-      pool_give_up("open", "the pool was made by another program");
+    const size_t bytes = nvm_size_of(pool_heap, root);
+    if (bytes != sizeof *root || root->magic != ROOT_MAGIC) {
+      char why[160];
+      snprintf(why, sizeof why,
+               "the pool was made by another program: its root has %zu bytes and begins with %016" PRIx64
+               ", expected %zu and %016" PRIx64,
+               bytes, bytes < sizeof root->magic ? 0 : root->magic, sizeof *root, ROOT_MAGIC);
+      pool_give_up("open", why);
+    }
     check_settings();
     if (nvm_size_of(pool_heap, root->pages) != limit)
       pool_give_up("open", "the pool is damaged: its pages are not there");

@@ -96,8 +96,12 @@ static void* root_of(NVM_POOL* pool, unsigned bytes) {
     root = nvm_calloc(pool, NVM_TYPE_ID(unqlite_engine), 1, bytes);
     return root != NULL && nvm_pool_set_root(pool, root) == 0 ? root : NULL;
   }
-  if (nvm_type_of(pool, root) == NVM_TYPE_ID(unqlite_engine) && nvm_size_of(pool, root) == bytes) return root;
-  fprintf(stderr, "unqlite: the pool was made by another program\n");
+  const uint32_t type = nvm_type_of(pool, root);
+  const size_t found = nvm_size_of(pool, root);
+  if (type == NVM_TYPE_ID(unqlite_engine) && found == bytes) return root;
+  fprintf(stderr,
+          "unqlite: the pool was made by another program: its root has type %08x and %zu bytes, expected %08x and %u\n",
+          type, found, NVM_TYPE_ID(unqlite_engine), bytes);
   return NULL;
 }
 
