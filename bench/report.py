@@ -164,8 +164,10 @@ def compiler(report, results):
 def ssd(report):
     lines = ["# Durable commits on a file system", "",
              "One put in a transaction of its own, durable when it returns, beside LMDB, SQLite and RocksDB on the same file "
-             "system; each repetition lasts 20 seconds and more, checkpoints included. Durable waits are calls by which the process waits for the device: fdatasync and its kin, and "
-             "writes to a descriptor opened with O_DSYNC.", ""]
+             "system; each repetition lasts 20 seconds and more, checkpoints included. The last tables have one object each, "
+             "made, filled and committed, beside a plain file that pwrite() fills and one fdatasync() makes durable; "
+             "256 MiB and more a repetition. Durable waits are calls by which the process waits for the device: fdatasync "
+             "and its kin, and writes to a descriptor opened with O_DSYNC.", ""]
     lines += machine_lines(report, "./dev bench ssd")
     for benchmark in report["benchmarks"]:
         lines += [f"## {benchmark['name']}, {threads_of(benchmark)}", ""]

@@ -1,4 +1,5 @@
-// What does a durable commit cost on an ordinary file system, beside LMDB, SQLite and RocksDB on the same one?
+// What does a durable commit cost on an ordinary file system, beside LMDB, SQLite and RocksDB on the same one?  And
+// what does an object of 8 MiB to 4 GiB, beside a plain file (objects.cpp)?
 //
 // An operation puts one value of 100 B, 1 KB or 1 MiB under a random key that is there already, in a transaction of its
 // own, and returns when it is durable. The largest are a region each. Each thread has keys of its own, so the outcome
@@ -14,6 +15,7 @@
 #include "harness/machine.hpp"
 #include "harness/random.hpp"
 #include "harness/runner.hpp"
+#include "ssd/objects.hpp"
 #include "systems/store.hpp"
 
 namespace nvm::bench {
@@ -108,5 +110,10 @@ int main(int argc, char** argv) {
                   for (const unsigned threads : o.threads)  // one thread first, see harness/workers.hpp
                     for (const std::size_t value_bytes : {std::size_t{100}, std::size_t{1024}, large_bytes})
                       r.run(make(o, threads, value_bytes));
+                  if (o.quick) {
+                    r.run(large_objects(o, std::uint64_t{8} << 20));
+                    return;
+                  }
+                  for (const unsigned mib : {8, 64, 512, 4096}) r.run(large_objects(o, std::uint64_t{mib} << 20));
                 });
 }
