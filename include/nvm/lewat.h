@@ -11,9 +11,11 @@
  *
  * Where the paper is silent: p_truncate() cuts to `len` bytes; p_write() outside of a transaction is one by itself, and
  * fails loudly, for which the paper has no way: inside a transaction by the result of its end, otherwise by abort();
- * stx_start() inside of mtx_start() takes the region into that transaction, which stx_end() and stx_abort() then do not
- * end.  mtx_start() names no regions: a stx_start() that would wait for ever returns -1 (NVM_E_BUSY), and the program
- * aborts and begins again.  Calls return 0 or -1 with nvm_errno(). */
+ * stx_start(), p_malloc() and p_free() inside of mtx_start() take the region into that transaction, which stx_end() and
+ * stx_abort() then do not end; a transaction that stx_start() has begun before goes on beside it.  mtx_start() names no
+ * regions: a stx_start() that would wait for ever returns -1 (NVM_E_BUSY), and the program aborts and begins again.
+ * Calls return 0 or -1 with nvm_errno().
+ */
 #ifndef NVM_LEWAT_H
 #define NVM_LEWAT_H
 
@@ -58,7 +60,20 @@ static inline void *p_malloc(lewat_rid rid, size_t size) {
       lewat_group != NULL ? nvm_region_group_create(lewat_group, rid, size) : nvm_region_create(lewat_set, rid, size);
   return made == 0 ? LEWAT_FIRST_BYTE : NULL;
 }
-static inline void p_free(lewat_rid rid) { (void)nvm_region_drop(lewat_set, rid); }
+/* Inside of mtx_start() part of that transaction, or of the one that stx_start() has begun for the region before. */
+static inline void p_free(lewat_rid rid) {
+  if (lewat_group == NULL) {
+    (void)nvm_region_drop(lewat_set, rid);
+    return;
+  }
+  if (nvm_region_group_drop(lewat_group, rid) == 0) return;
+  if (nvm_region_group_join(lewat_group, rid, NVM_REGION_ADAPTIVE) == 0) {
+    if (nvm_region_group_drop(lewat_group, rid) == 0) return;
+  } else if (nvm_errno() == NVM_E_TX_OPEN && nvm_region_drop(lewat_set, rid) == 0) {
+    return;
+  }
+  lewat_failed = 1;
+}
 static inline void *p_attach(lewat_rid rid) {
   uint64_t size = 0;
   return nvm_region_size(lewat_set, rid, &size) == 0 ? LEWAT_FIRST_BYTE : NULL;
@@ -97,15 +112,18 @@ static inline int lewat_stx_start(lewat_rid rid, unsigned mode) {
 #define LEWAT_MODE(ignored, mode, ...) (mode)
 #define stx_start(rid, ...) lewat_stx_start((rid), LEWAT_MODE(0, ##__VA_ARGS__, NVM_REGION_ADAPTIVE))
 
+/* Of a region that mtx_start()'s transaction has: nothing, that transaction goes on. */
 static inline int stx_end(lewat_rid rid) {
-  if (lewat_group != NULL) return 0;
+  if (lewat_group != NULL && lewat_open == 0) return 0;
   const int done = lewat_failed != 0 ? nvm_region_abort(lewat_set, rid) : nvm_region_commit(lewat_set, rid);
+  if (lewat_group != NULL && done != 0 && nvm_errno() == NVM_E_INVALID) return 0; /* not begun by itself */
   if (lewat_open != 0) --lewat_open;
   return lewat_failed != 0 ? -1 : done;
 }
 static inline void stx_abort(lewat_rid rid) {
-  if (lewat_group != NULL) return;
-  (void)nvm_region_abort(lewat_set, rid);
+  if (lewat_group != NULL && lewat_open == 0) return;
+  const int done = nvm_region_abort(lewat_set, rid);
+  if (lewat_group != NULL && done != 0 && nvm_errno() == NVM_E_INVALID) return;
   if (lewat_open != 0) --lewat_open;
 }
 

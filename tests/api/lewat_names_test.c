@@ -33,6 +33,50 @@ static int is_told_beside_another(lewat_rid rid, char* addr) {
   return 0;
 }
 
+/* A region that is freed in a transaction of several is gone with its end, or there after its abort. */
+static int is_freed_with_the_transaction(lewat_rid rid, lewat_rid other) {
+  lewat_tid tid = mtx_start();
+  p_free(rid);
+  mtx_abort(tid);
+  MUST(p_attach(rid) != NULL);
+  /* It was taken up before, once by this transaction, and once by one of its own. */
+  tid = mtx_start();
+  MUST(stx_start(rid) == 0);
+  p_free(rid);
+  mtx_abort(tid);
+  MUST(p_attach(rid) != NULL);
+  MUST(stx_start(rid) == 0);
+  tid = mtx_start();
+  p_free(rid);
+  MUST(mtx_end(tid) == 0);
+  stx_abort(rid);
+  MUST(p_attach(rid) != NULL);
+  tid = mtx_start();
+  p_free(rid);
+  MUST(p_malloc(other, 10) != NULL);
+  MUST(mtx_end(tid) == 0);
+  MUST(p_attach(rid) == NULL && p_attach(other) != NULL);
+  tid = mtx_start();
+  p_free(rid); /* there is none */
+  MUST(mtx_end(tid) == -1);
+  return 0;
+}
+
+/* A transaction of one region, begun before one of several, ends by itself. */
+static int ends_beside_another(lewat_rid one, lewat_rid two) {
+  char seen[4096];
+  MUST(stx_start(one) == 0);
+  p_write(one, "alone", p_attach(one), 5);
+  const lewat_tid tid = mtx_start();
+  MUST(stx_start(two) == 0);
+  p_write(two, "with", p_attach(two), 4);
+  MUST(stx_end(two) == 0 && stx_end(one) == 0);
+  mtx_abort(tid);
+  MUST(p_get(one, seen) == seen && memcmp(seen, "alone", 5) == 0);
+  MUST(p_get(two, seen) == seen && memcmp(seen, "both", 4) == 0);
+  return 0;
+}
+
 int main(int argc, char** argv) {
   char path[4096];
   char seen[4096];
@@ -86,6 +130,8 @@ int main(int argc, char** argv) {
   MUST(mtx_end(tid + 1) == -1 && mtx_end(tid) == 0);
   MUST(p_get(one, seen) == seen && memcmp(seen, "both", 4) == 0);
   MUST(p_get(two, seen) == seen && memcmp(seen, "both", 4) == 0);
+  MUST(ends_beside_another(one, two) == 0);
+  MUST(p_malloc(3, 10) != NULL && is_freed_with_the_transaction(3, 4) == 0);
 
   MUST(nvm_pool_close(pool) == 0);
   pool = nvm_pool_open(path);
