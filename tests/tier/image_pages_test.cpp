@@ -77,11 +77,11 @@ class image_ground {
     s.guest.meet = [](void* g, image_media* m) noexcept { static_cast<image_ground*>(g)->image_->meet(m); };
     s.guest.hold = [](void* g, const void* from, std::size_t n) noexcept {
       auto* const me = static_cast<image_ground*>(g);
-      return me->tier().pin(me->page_of(from), ceil_div(n, page_bytes));
+      return me->tier().pin(me->page_of(from), ceil_div(n, page_bytes), swapper::pinned_by::library);
     };
     s.guest.let_go = [](void* g, const void* from, std::size_t n) noexcept {
       auto* const me = static_cast<image_ground*>(g);
-      me->tier().unpin(me->page_of(from), ceil_div(n, page_bytes));
+      me->tier().unpin(me->page_of(from), ceil_div(n, page_bytes), swapper::pinned_by::library);
     };
     auto begun = image_media::open(*device_, s, *state);
     if (!begun) return begun.error();
