@@ -83,8 +83,12 @@ typedef struct nvm_regions_options {
                         is, 256 at first */
   uint32_t readers;  /* enum nvm_regions_readers, of the set, until it is set anew; not kept on media */
   uint32_t decide;   /* enum nvm_regions_decide, of the set, until it is set anew; not kept on media */
-  uint32_t reserved[3];
+  uint32_t levelling; /* changes in place after which a region moves, so that memory wears evenly, until it is set anew,
+                         not kept on media: 1 to 4095, or NVM_LEVELLING_NEVER; 0: as it is, 100 at first.  A region's
+                         count is kept on media, to an eighth of this */
+  uint32_t reserved[2];
 } nvm_regions_options;
+#define NVM_LEVELLING_NEVER UINT32_MAX
 
 /* Opens a set of the pool; NULL options: all zero.  The first call in a pool repairs what a crash has left: time in
  * proportion to the number of regions.  Of a set of 4096 regions and more that has not changed since its pool was

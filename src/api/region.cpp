@@ -153,6 +153,10 @@ result<nvm_regions*> open_one(NVM_POOL* pool, const char* name, const nvm_region
   if (o.decide > NVM_REGION_DECIDE_MEASURED) {
     return fail(errc::invalid, "decide %u is none of enum nvm_regions_decide", o.decide);
   }
+  if (o.levelling > region::levelling_max && o.levelling != NVM_LEVELLING_NEVER) {
+    return fail(errc::invalid, "levelling %u: expected 0 to %u, or NVM_LEVELLING_NEVER", o.levelling,
+                region::levelling_max);
+  }
   for (const std::uint32_t r : o.reserved) {
     if (r != 0) return fail(errc::invalid, "a reserved field of nvm_regions_options is %u, expected 0", r);
   }
@@ -174,6 +178,7 @@ result<nvm_regions*> open_one(NVM_POOL* pool, const char* name, const nvm_region
     if (!found) return found.error();
   }
   if (o.replicas != 0) (*found)->limit_replicas(o.replicas);
+  if (o.levelling != 0) (*found)->level_after(o.levelling == NVM_LEVELLING_NEVER ? 0 : o.levelling);
   if (o.decide != NVM_REGION_DECIDE_AS_IT_IS) (*found)->decide_by_costs(o.decide == NVM_REGION_DECIDE_MEASURED);
   if (o.readers != NVM_READERS_AS_THEY_ARE) (*found)->count_readers(o.readers == NVM_READERS_COUNTED);
   const bool waits = (o.flags & NVM_REGIONS_NO_WAIT) == 0;

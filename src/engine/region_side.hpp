@@ -45,6 +45,8 @@ class open_set {
   [[nodiscard]] virtual std::uint64_t count() noexcept = 0;
   // Sets how many regions may have replicas.
   virtual void limit_replicas(std::uint32_t most) noexcept = 0;
+  // Sets after how many changes in place a region moves; 0: it never does.
+  virtual void level_after(unsigned changes) noexcept = 0;
   // Sets whether readers are counted, as in the paper.
   virtual void count_readers(bool yes) noexcept = 0;
   // Sets whether decisions follow measured costs or the paper's thresholds. One caller at a time.

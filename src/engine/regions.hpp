@@ -194,6 +194,7 @@ class regions final : public region_side {
     one_set(regions& all, state& of) noexcept : all_{all}, of_{of} {}
     std::uint64_t count() noexcept override { return of_.regions.count(); }
     void limit_replicas(std::uint32_t most) noexcept override { of_.partners_of.limit(most); }
+    void level_after(unsigned changes) noexcept override { of_.level_after(changes); }
     void count_readers(bool yes) noexcept override { of_.count_readers(yes); }
     void decide_by_costs(bool yes) noexcept override {
       const std::lock_guard guard{all_.lock_};

@@ -52,11 +52,13 @@ struct options {
 // One set, open.
 template <media M>
 struct set_state {
-  set_state(M& medium, std::byte* base, region_pages& pages, unsigned in_directory, std::uint64_t state)
+  set_state(M& medium, std::byte* base, region_pages& pages, unsigned in_directory, std::uint64_t state,
+            unsigned level_after)
       : where{medium, base, pages, static_cast<std::uint16_t>(layout::first_owner + in_directory)},
         index{in_directory},
         counts_at_rest{state >= layout::set_counted},
-        saves_at_rest{state >= layout::set_saved} {}
+        saves_at_rest{state >= layout::set_saved},
+        levelling_{level_after} {}
   table regions;
   places<M> where;
   partners partners_of;
@@ -79,12 +81,26 @@ struct set_state {
   // Makes it count its readers, as in the paper; at any time.
   void count_readers(bool yes) noexcept { counts_readers_.store(yes, std::memory_order_relaxed); }
   [[nodiscard]] bool counts_readers() const noexcept { return counts_readers_.load(std::memory_order_relaxed); }
+  // Sets after how many changes in place a region moves; 0: it never does.
+  void level_after(unsigned changes) noexcept { levelling_.store(changes, std::memory_order_relaxed); }
+  [[nodiscard]] bool is_to_level(unsigned changes) const noexcept {
+    const unsigned most = levelling_.load(std::memory_order_relaxed);
+    return most != 0 && changes >= most;
+  }
+  // Whether a region's header is to say so many changes in place: eight times between two moves, so that a restart
+  // forgets few of them.  A region that moves all the time need not know.
+  [[nodiscard]] bool is_to_note(unsigned changes) const noexcept {
+    constexpr unsigned notes = 8;
+    const unsigned most = levelling_.load(std::memory_order_relaxed);
+    return most >= 2 * notes && changes % (most / notes) == 0;
+  }
   // Looks in vain after which a writer keeps new readers out; readers that register have lost often before.
   [[nodiscard]] unsigned patience() const noexcept { return counts_readers() ? 64 : 0; }
 
  private:
   std::atomic<bool> counts_readers_{false};
   std::atomic<bool> decides_by_costs_{false};
+  std::atomic<unsigned> levelling_;
 };
 
 template <media M>
@@ -277,10 +293,14 @@ class domain {
     const outside here{*this, t};
     for (int i = 0; i < 2; ++i) collect(true);
   }
-  // Bytes that may wait before a committer gives some back.
-  static constexpr std::uint64_t waiting_max = std::uint64_t{4} << 20;
+  // Bytes that may wait before a committer gives some back, which costs a truncation of the log and a barrier in all
+  // threads: more in a large pool.
+  [[nodiscard]] std::uint64_t waiting_max() const noexcept {
+    constexpr std::uint64_t always = std::uint64_t{4} << 20;
+    return std::max(always, (pages_.sizes().capacity_pages << pages_.sizes().page_shift) / 32);
+  }
   void collect_if_much_waits() noexcept {
-    if (limbo_.unleased_bytes() > waiting_max) collect(true);
+    if (limbo_.unleased_bytes() > waiting_max()) collect(true);
   }
 
   // Called by committers now and then: there is something to catch up with.
@@ -378,7 +398,6 @@ class domain {
   [[nodiscard]] region::turns& waiting() noexcept { return turns_; }
   [[nodiscard]] std::uint64_t key() const noexcept { return key_; }
   [[nodiscard]] partner_stores<M> stores() noexcept { return {medium_, base_, key_}; }
-  [[nodiscard]] unsigned levelling() const noexcept { return options_.levelling; }
 
  private:
   friend class outside;

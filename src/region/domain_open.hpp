@@ -318,7 +318,7 @@ status domain<M>::open_sets(unsigned parts, const told* tell) noexcept try {
       continue;
     }
     if (e.state == 0 || is_leaving(i)) continue;
-    sets_[i] = std::make_unique<set>(medium_, base_, pages_, i, e.state & checked_mask);
+    sets_[i] = std::make_unique<set>(medium_, base_, pages_, i, e.state & checked_mask, options_.levelling);
     sets_[i]->is_counted.store(sets_[i]->counts_at_rest && has_tally(e), std::memory_order_relaxed);
     sets_[i]->partners_of.limit(options_.replicas);
     if (tell == nullptr && take_saved(*sets_[i], parts)) {
@@ -513,7 +513,7 @@ auto domain<M>::create(std::string_view name) noexcept -> result<set*> try {
   unsigned i = 0;
   while (i < layout::sets_max && sets_[i] != nullptr) ++i;
   if (i == layout::sets_max) return fail(errc::too_large, "the pool has %u sets of regions already", i);
-  auto made = std::make_unique<set>(medium_, base_, pages_, i, layout::set_saved);
+  auto made = std::make_unique<set>(medium_, base_, pages_, i, layout::set_saved, options_.levelling);
   made->partners_of.limit(options_.replicas);
   const std::uint64_t at = entry_at(i);
   auto& e = *reinterpret_cast<layout::set_entry*>(base_ + at);

@@ -31,6 +31,9 @@ enum class technique : std::uint8_t {
 };
 inline constexpr unsigned techniques = 7;
 
+// Changes in place after which a region may move (Lewat, section V), at most.
+inline constexpr unsigned levelling_max = (1U << 12) - 1;
+
 // A lease as its holder has it.
 struct lease {
   const std::byte* bytes = nullptr;  // never null

@@ -84,7 +84,7 @@ class leases {
     const std::uint64_t index = mine->free_slot();
     slot& s = mine->at(index);
     out.slot = std::uint64_t{thread} << 32 | index;
-    out.ticket = s.ticket_.load(std::memory_order_relaxed) + 1;
+    out.ticket = (s.ticket_.load(std::memory_order_relaxed) & ~given) + 1;
     s.ticket_.store(out.ticket, std::memory_order_relaxed);
     s.place_.store(slot::taken, std::memory_order_relaxed);
     return &s;
@@ -100,7 +100,11 @@ class leases {
     if (its == nullptr || index >= its->size.load(std::memory_order_acquire)) return false;
     slot& s = its->at(index);
     if (s.place_.load(std::memory_order_acquire) == slot::free) return false;
-    if (s.ticket_.load(std::memory_order_relaxed) != l.ticket) return false;
+    // Of two threads that let it go, one does.  acquire: pairs with the holder's store of the place.
+    std::uint64_t ticket = l.ticket;
+    if (!s.ticket_.compare_exchange_strong(ticket, ticket | given, std::memory_order_acquire,
+                                           std::memory_order_relaxed))
+      return false;
     give(s);
     return true;
   }
@@ -148,6 +152,8 @@ class leases {
   }
 
  private:
+  static constexpr std::uint64_t given = std::uint64_t{1} << 63;  // in a ticket: the lease was let go
+
   struct of_thread {
     static constexpr unsigned parts_max = 28;
     static constexpr std::uint64_t first_slots = 8;

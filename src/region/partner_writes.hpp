@@ -19,7 +19,7 @@ namespace nvm::region {
 template <media M>
 bool transaction<M>::is_within(const member& m) const noexcept {
   const entry& e = *m.of;
-  if (m.created || m.touched || !e.inside() || (domain_.levelling() != 0 && e.levelling >= domain_.levelling())) {
+  if (m.created || m.touched || !e.inside() || set_.is_to_level(e.levelling)) {
     return false;
   }
   const std::uint64_t written = e.written.load(std::memory_order_relaxed);

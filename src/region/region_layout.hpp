@@ -15,6 +15,7 @@
 #include <type_traits>
 
 #include "base/base.hpp"
+#include "region/face.hpp"
 #include "space/space_layout.hpp"
 
 namespace nvm::region::layout {
@@ -89,7 +90,7 @@ struct header {
 static_assert(sizeof(header) == 32 && std::has_unique_object_representations_v<header>);
 inline constexpr std::uint64_t length_bits = 40;
 inline constexpr std::uint64_t length_max = (std::uint64_t{1} << length_bits) - 1;
-inline constexpr unsigned levelling_max = (1U << 12) - 1;
+using region::levelling_max;
 
 // Where a region's bytes are: `inside` after its header, or in a run of their own, or nowhere: it reads as zeros.
 enum class state : std::uint8_t { free = 0, nowhere = 1, inside = 2, run = 3 };

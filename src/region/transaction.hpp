@@ -162,6 +162,10 @@ class transaction {
 
   // ---- in place (partner_writes.hpp) ----
   [[nodiscard]] bool is_within(const member& m) const noexcept;
+  // Whether its place is written over once more, by a record.
+  [[nodiscard]] static bool counts_as_in_place(const member& m) noexcept {
+    return !m.dropped && m.new_place == 0 && (m.by == technique::record || m.by == technique::marked);
+  }
   [[nodiscard]] bool commit_in_place() noexcept;
   [[nodiscard]] bool pays_in_place(const member& m) const noexcept;
   void leave_log(const entry& e) noexcept;

@@ -63,7 +63,7 @@ void transaction<M>::plan(member& m, bool large_by_copy) noexcept {
       !has_place || m.relocates || over_cut || (m.written > e.capacity && (low != 0 || !grow_in_place(e, m.written)));
   if (!moves && low != 0) {
     moves = wish == technique::copy || (large_by_copy && !small);
-    if (!moves && domain_.levelling() != 0 && e.levelling >= domain_.levelling()) {
+    if (!moves && set_.is_to_level(e.levelling)) {
       moves = true;
       thread_.levelled.add(1);
     }
@@ -327,7 +327,8 @@ void transaction<M>::gather(const member& m) noexcept {
   }
   gather_partner(m);
   const bool written_changes = m.written != m.of->written.load(std::memory_order_relaxed);
-  if (m.touched || written_changes || m.new_place != 0) gather_header(m);
+  const bool noted = counts_as_in_place(m) && set_.is_to_note(m.of->levelling + 1U);
+  if (m.touched || written_changes || m.new_place != 0 || noted) gather_header(m);
 }
 
 template <media M>
@@ -345,7 +346,8 @@ void transaction<M>::gather_header(const member& m) noexcept {
   f.rid = e.rid;
   f.length = m.length;
   f.written = m.written;
-  f.levelling = static_cast<std::uint16_t>(m.new_place != 0 ? 0 : e.levelling);
+  const unsigned changes = e.levelling + (counts_as_in_place(m) ? 1U : 0U);
+  f.levelling = static_cast<std::uint16_t>(m.new_place != 0 ? 0 : std::min(changes, layout::levelling_max));
   const std::uint64_t place = m.place();
   if (place == 0) {
     f.where = layout::state::nowhere;
@@ -445,9 +447,7 @@ void transaction<M>::settle(member& m, std::uint64_t version) noexcept {
     --promised_;
     return;
   }
-  if (m.by == technique::record || m.by == technique::marked) {
-    if (e.levelling < layout::levelling_max) ++e.levelling;
-  }
+  if (counts_as_in_place(m) && e.levelling < layout::levelling_max) ++e.levelling;
   if (m.kept < e.written.load(std::memory_order_relaxed)) e.shrunk = 1;
   if (m.home != 0) e.place.store(m.home, std::memory_order_relaxed);
   if (!m.created && m.length < e.length.load(std::memory_order_relaxed) && !e.inside()) {

@@ -215,6 +215,30 @@ TEST_P(region_face, reads_and_decides_as_it_was_opened) {
   EXPECT_EQ(nvm_regions_open(pool, "things", &o), set) << nvm_errormsg();
 }
 
+// The count of changes in place outlives the process.
+TEST_P(region_face, moves_what_is_overwritten_often_also_across_closings) {
+  nvm_regions_options o{};
+  o.flags = GetParam().flags;
+  o.levelling = 16;
+  ASSERT_EQ(put(1, std::string(3000, 'a')), 0);
+  const auto levelled = [&](int writes) {
+    EXPECT_EQ(nvm_regions_open(pool, "things", &o), set) << nvm_errormsg();
+    for (int i = 0; i < writes; ++i) EXPECT_EQ(nvm_region_write(set, 1, 100, "0123456789abcdef", 16), 0);
+    nvm_region_statistics s{};
+    EXPECT_EQ(nvm_region_get_statistics(set, &s), 0);
+    return s.levelled;
+  };
+  EXPECT_EQ(levelled(12), 0U);
+  reopen();
+  EXPECT_EQ(levelled(6), 1U);
+  EXPECT_EQ(get(1), std::string(100, 'a') + "0123456789abcdef" + std::string(2884, 'a'));
+  o.levelling = NVM_LEVELLING_NEVER;
+  EXPECT_EQ(levelled(200), 1U) << "those of before";
+  o.levelling = 4096;
+  EXPECT_EQ(nvm_regions_open(pool, "things", &o), nullptr);
+  EXPECT_EQ(nvm_errno(), NVM_E_INVALID);
+}
+
 TEST_P(region_face, changes_in_place_where_that_is_asked_for) {
   nvm_regions_options o{};
   o.flags = GetParam().flags;

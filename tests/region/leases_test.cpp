@@ -282,6 +282,26 @@ TEST_F(region_leases, are_let_go_once) {
   for (const lease& one : many) EXPECT_EQ(let_go(pool->all(), one).error(), errc::invalid);
 }
 
+TEST_F(region_leases, that_two_threads_let_go_at_once_go_once) {
+  start();
+  create(1, 100);
+  for (int round = 0; round < 200; ++round) {
+    const lease l = held(1);
+    std::atomic<int> ready{0};
+    std::atomic<int> done{0};
+    const auto give = [&] {
+      ready.fetch_add(1);
+      while (ready != 2) std::this_thread::yield();
+      if (let_go(pool->all(), l)) ++done;
+    };
+    std::thread other{give};
+    give();
+    other.join();
+    ASSERT_EQ(done, 1) << "round " << round;
+  }
+  EXPECT_EQ(sum().leases, 0U);
+}
+
 // Held bytes are of one moment, and stay; two writers never wait for who holds, in pools where a place that came back
 // too early would be another's at once.
 struct load {
