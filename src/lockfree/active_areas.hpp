@@ -285,7 +285,10 @@ class active_areas {
   // One more table, empty, on media.
   [[nodiscard, gnu::noinline]] status grow() noexcept {
     const std::uint64_t bytes = pages_.sizes().page_bytes();
-    const auto table = pages_.take_run(arena_, nvm::layout::slot_protocol::epoch, layout::directory_owner, bytes);
+    const auto table = pages_.take_run(arena_, run_wish{.protocol = nvm::layout::slot_protocol::epoch,
+                                                        .owner = layout::directory_owner,
+                                                        .bytes = bytes,
+                                                        .for_log = true});  // removals need it
     if (!table) return table.error();
     if (status s = know(*table); !s) {
       pages_.give(*table);

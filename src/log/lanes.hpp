@@ -96,7 +96,8 @@ class lanes : public number_owners {
 
   // Copies the present bytes of the ranges into undo records and flushes these; the caller fences (E1) before any of
   // the ranges is overwritten.  old(offset, bytes, where they are kept) is called for each range, or for each piece of
-  // a large one, in order.  grow(bytes) gives an overflow segment whose page map entry is flushed.
+  // a large one, in order.  grow(bytes, last) gives an overflow segment whose page map
+  // entry is flushed; `last`: also of pages that are kept for logs.
   template <class Old, class Grow>
   [[nodiscard]] status append_undo(unsigned index, const byte_range* ranges, std::size_t count, Old&& old,
                                    Grow&& grow) {
@@ -346,10 +347,16 @@ class lanes : public number_owners {
 
   template <class Old, class Grow>
   [[nodiscard]] status append_pieces(lane& l, const byte_range& range, Old&& old, Grow&& grow) {
+    constexpr std::uint64_t fits_page = 2048;
+    std::uint64_t most = layout::undo_range_bytes_max;
     for (std::uint64_t done = 0; done < range.bytes;) {
-      const std::uint64_t piece = std::min(range.bytes - done, layout::undo_range_bytes_max);
+      const std::uint64_t piece = std::min(range.bytes - done, most);
       const std::uint64_t from = range.offset + done;
-      if (status s = make_room(l, line_bytes + round_up(piece, 8), grow); !s) return s;
+      if (status s = make_room(l, line_bytes + round_up(piece, 8), grow); !s) {
+        if (s.error() != errc::no_space || piece <= fits_page) return s;
+        most = round_up(piece / 2, 8);  // free pages may lie apart
+        continue;
+      }
       old(from, piece, append_large(l, from, piece));
       done += piece;
     }
@@ -414,11 +421,11 @@ class lanes : public number_owners {
   template <class Grow>
   [[nodiscard]] status extend(lane& l, std::uint64_t bytes, Grow&& grow) {
     l.segments.reserve(l.segments.size() + 1);  // a segment that is not in the list would never be given back
-    // Doubling: a transaction of n bytes takes O(log n) segments.
+    // Doubling: a transaction of n bytes takes O(log n) segments; but no more than it needs of what is kept for logs.
     const std::uint64_t needed = layout::record_room(bytes) + layout::record_room(layout::link_record_bytes);
     result<segment> s =
-        grow(std::max(needed, 2 * geometry_.lane_bytes << std::min<std::size_t>(l.segments.size(), 16)));
-    if (!s) s = grow(needed);
+        grow(std::max(needed, 2 * geometry_.lane_bytes << std::min<std::size_t>(l.segments.size(), 16)), false);
+    if (!s) s = grow(needed, true);
     if (!s) return s.error();
     // The page map names the segment before a link can lead to it.
     media_.fence(edge{"lane/E1"});

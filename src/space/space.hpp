@@ -133,8 +133,8 @@ class space final : public space_types, public region_pages, public store_pages 
 
   // The pool's file, before anything is allocated; and after boot() that free pages may be holes of it.
   void keep_blocks_by(pool_blocks& blocks) noexcept { blocks_ = &blocks; }
-  // Before anything is allocated: only log runs get the last pages of the capacity, so that a transaction in a full pool
-  // has a log to free with.
+  // Before anything is allocated: only log runs get the last pages of the capacity, so that a transaction in a full
+  // pool has a log to free with.
   void keep_pages_for_logs() noexcept {
     constexpr std::uint64_t some = 16;
     constexpr std::uint64_t most = 1024;
@@ -274,12 +274,12 @@ class space final : public space_types, public region_pages, public store_pages 
   // ---- log runs ----
 
   // Pages for the overflow of a lane's log.  The page map entry is flushed; the lane fences before a record leads
-  // there.
-  [[nodiscard, gnu::noinline]] result<reservation> reserve_log_run(std::uint64_t bytes) noexcept {
+  // there.  `last`: also of those that are kept for logs.
+  [[nodiscard, gnu::noinline]] result<reservation> reserve_log_run(std::uint64_t bytes, bool last = true) noexcept {
     const geometry& g = index_.sizes();
     const std::uint64_t count = ceil_div(bytes, g.page_bytes());
     if (count == 0 || count > g.capacity_pages) return fail(errc::too_large, "a log run of %lu bytes", bytes);
-    const auto page = take_pages(0, page_use::run, count, true, true);
+    const auto page = take_pages(0, page_use::run, count, true, last);
     if (!page) return page.error();
     settle_freed_runs();
     enter(*page, {static_cast<std::uint32_t>(count), 0, page_kind::log, layout::object_layout::raw,
@@ -538,7 +538,7 @@ class space final : public space_types, public region_pages, public store_pages 
   [[nodiscard]] status begin_free_run(const object& o, unsigned lane) noexcept;
   [[nodiscard]] result<std::uint64_t> take_pages(unsigned mine, page_use use, std::uint64_t count, bool last_resort,
                                                  bool for_log = false) noexcept;
-  // Whether these pages may be taken, now or after growth, with `keep` left.  A hint beside threads that take others.
+  // Whether these pages may be taken, now or after growth, with `keep` left.
   [[nodiscard]] bool has_spare(std::uint64_t count, std::uint64_t keep) const noexcept {
     if (keep == 0) return true;
     const std::uint64_t growth = grow_ ? index_.sizes().capacity_pages - index_.pages.size_pages() : 0;

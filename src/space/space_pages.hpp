@@ -101,8 +101,15 @@ auto space<M, S>::take_pages(unsigned mine, page_use use, std::uint64_t count, b
   const std::uint64_t keep = for_log ? 0 : kept_for_logs_;
   for (bool looked = false;;) {
     const std::uint64_t size_seen = index_.pages.size_pages();
-    const bool spare = has_spare(count, keep);
-    if (auto page = spare ? index_.pages.take(mine, use, count) : std::nullopt) {
+    bool spare = has_spare(count, keep);
+    auto page = spare ? index_.pages.take(mine, use, count) : std::nullopt;
+    // Threads that looked at once may have taken more than was to spare.
+    if (page && !has_spare(0, keep)) {
+      index_.pages.give(*page, count);
+      page.reset();
+      spare = false;
+    }
+    if (page) {
       if (status s = fill(*page, count); !s) {
         index_.pages.give(*page, count);
         return s.error();

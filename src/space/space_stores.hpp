@@ -338,9 +338,9 @@ bool space<M, S>::grow_in_place(open_store& store, std::uint64_t count, bool ali
     const std::uint64_t most = std::min(c.room - c.pages, may_have);
     if (least > most) continue;
     std::uint64_t by = std::clamp(std::min<std::uint64_t>(c.pages, layout::cluster_room_min), least, most);
-    if (!take_here(c.end(), by)) {
+    if (!has_spare(by, kept_for_logs_) || !take_here(c.end(), by)) {
       by = least;
-      if (!take_here(c.end(), by)) continue;
+      if (!has_spare(by, kept_for_logs_) || !take_here(c.end(), by)) continue;
     }
     platform::memory_watch::accessible(base_ + g.page_offset(c.end()), by << g.page_shift);
     settle_pages(c.end(), by);

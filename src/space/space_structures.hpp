@@ -30,7 +30,7 @@ result<std::uint64_t> space<M, S>::take_run(unsigned arena, const run_wish& wish
     return fail(errc::too_large, "a run of %lu bytes: the pool can have %lu", wish.bytes,
                 g.capacity_pages << g.page_shift);
   }
-  const auto page = take_pages(index_.arena_number(arena), page_use::run, count, true);
+  const auto page = take_pages(index_.arena_number(arena), page_use::run, count, true, wish.for_log);
   if (!page) return page.error();
   if (wish.known != nullptr) wish.known(wish.context, g.page_offset(*page));
   settle_freed_runs();

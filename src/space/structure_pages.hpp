@@ -37,6 +37,8 @@ struct run_wish {
   layout::object_layout layout = layout::object_layout::raw;
   // False: the entry is flushed, and the caller fences before anything durable leads there.
   bool fenced = true;
+  // True: also of the last pages, since what it is for frees (space::keep_pages_for_logs()).
+  bool for_log = false;
   // Called with the offset before the entry can become durable.
   void (*known)(void* context, std::uint64_t offset) = nullptr;
   void* context = nullptr;

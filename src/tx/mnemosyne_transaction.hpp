@@ -42,6 +42,7 @@ class mnemosyne_transaction : public write_back_core<M, log::mnemosyne_log<M>> {
   using typename core::byte_range;
   using typename core::lanes_type;
   using typename core::space_type;
+  static constexpr bool takes_log_runs = false;
   // Stores are logged by log_store().
   static constexpr bool logs_each_store = true;
   // Fresh objects up to this size are in the log.
@@ -184,6 +185,7 @@ class mnemosyne_undo_transaction : public transaction_core<M, log::mnemosyne_log
   using typename core::lanes_type;
   using typename core::space_type;
   static constexpr bool writes_back = false;
+  static constexpr bool takes_log_runs = false;
   static constexpr bool logs_each_store = false;
 
   mnemosyne_undo_transaction(M& m, std::byte* base, lanes_type& lanes, space_type& space, unsigned lane)

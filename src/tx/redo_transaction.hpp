@@ -39,6 +39,7 @@ class redo_transaction : public write_back_core<M, log::redo_log<M>> {
   using core = write_back_core<M, log::redo_log<M>>;
   using typename core::lanes_type;
   using typename core::space_type;
+  static constexpr bool takes_log_runs = true;
   // Fresh objects up to this size are in the record.
   static constexpr std::uint64_t recorded_object_max = 1024;
 

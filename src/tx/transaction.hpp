@@ -60,6 +60,8 @@ class transaction : public transaction_core<M, log::lanes<M>> {
   using typename core::space_type;
   // A batch becomes durable as a whole, so old bytes need not be durable before each store.
   static constexpr bool writes_back = M::atomic_batches;
+  // Whether its log overflows into pages.
+  static constexpr bool takes_log_runs = !M::atomic_batches;
 
   transaction(M& m, std::byte* base, lanes_type& lanes, space_type& space, unsigned lane)
       : core{m, base, lanes, space, lane} {}
@@ -433,7 +435,7 @@ class transaction : public transaction_core<M, log::lanes<M>> {
         [&](std::uint64_t offset, std::uint64_t bytes, const std::byte* old) {
           undo_.push_back({offset, bytes, old, no_allocation});
         },
-        [&](std::uint64_t bytes) { return more_log(bytes); });
+        [&](std::uint64_t bytes, bool last) { return more_log(bytes, last); });
     // Also where only some fit: they are old bytes of the enclosing level if this one is given up.
     media_.fence(edge{"undo/E1"});
     return s;
@@ -441,8 +443,8 @@ class transaction : public transaction_core<M, log::lanes<M>> {
     return fail(errc::no_memory, "no volatile memory for the list of old bytes");
   }
 
-  [[gnu::noinline]] result<log::segment> more_log(std::uint64_t bytes) noexcept {
-    auto run = space_.reserve_log_run(bytes);
+  [[gnu::noinline]] result<log::segment> more_log(std::uint64_t bytes, bool last) noexcept {
+    auto run = space_.reserve_log_run(bytes, last);
     if (!run) return run.error();
     return log::segment{run->offset, run->bytes};
   }
@@ -509,7 +511,7 @@ class transaction : public transaction_core<M, log::lanes<M>> {
     bool data = false;
     if (objects_.words().size() > layout::inline_intent_words) {
       status s = lanes_.append_intents(lane_, objects_.words().data(), objects_.words().size(),
-                                       [&](std::uint64_t n) { return more_log(n); });
+                                       [&](std::uint64_t n, bool last) { return more_log(n, last); });
       if (!s) return s;
       data = true;
     }

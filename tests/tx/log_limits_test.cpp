@@ -16,7 +16,7 @@ namespace {
 
 class full_lanes : public testing::Test {
  protected:
-  static constexpr auto no_segment = [](std::uint64_t) -> result<log::segment> {
+  static constexpr auto no_segment = [](std::uint64_t, bool) -> result<log::segment> {
     return fail(errc::no_space, "no segment");
   };
   static constexpr auto nothing = [](std::uint64_t, std::uint64_t, const std::byte*) {};
