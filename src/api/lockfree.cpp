@@ -97,6 +97,14 @@ using place_of_call = place_in_use<open_structures>;
   return place_of_call{*lf.all, place};
 }
 
+// The same, without a number that waits for others.
+[[nodiscard]] result<std::uint64_t> position_in(const nvm_lf& lf) noexcept {
+  if (last_used.side != lf.all->number) [[unlikely]] {
+    if (status s = find_last_used(lf); !s) return s.error();
+  }
+  return position_of(*lf.all, *last_used.place);
+}
+
 // Until what the thread has done and seen is durable.  errc::in_doubt: the sync failed that it needed.  0 is a position
 // like any other: a pool that has failed captures nothing, so that a thread which has done something there stays at it.
 status wait_for_position(const nvm_lf* lf, unsigned who) noexcept {
@@ -385,6 +393,7 @@ int nvm_lf_enter(nvm_lf* lf) {
   auto place = api::place_in(*lf);
   if (!place) return api::report(place.error());
   lf->all->side->enter(place->number());
+  ++api::last_used.place->entered;
   place->go_on();  // to nvm_lf_leave()
   return 0;
 }
@@ -396,8 +405,10 @@ int nvm_lf_leave(nvm_lf* lf) {
   if (status s = lf->pool->file->ours(); !s) return api::report(s.error());
   const auto place = api::place_in(*lf);
   if (!place) return api::report(place.error());
-  if (!lf->all->side->leave_operation(place->number()))
+  unsigned& entered = api::last_used.place->entered;
+  if (entered == 0 || !lf->all->side->leave_operation(place->number()))
     return api::report(fail(errc::invalid, "nvm_lf_leave() without nvm_lf_enter()"));
+  --entered;
   api::end_use(*lf->all, *api::last_used.place);  // the one that nvm_lf_enter() has begun
   return 0;
 }
@@ -557,13 +568,12 @@ int nvm_lf_get_position(nvm_lf* lf, uint64_t* position) {
   if (position == nullptr) return api::report(fail(errc::invalid, "the place for the position is NULL"));
   const nvm::platform::in_call here;
   if (status s = api::usable(lf); !s) return api::report(s.error());
-  const auto place = api::place_in(*lf);
-  if (!place) return api::report(place.error());
   lf->all->side->settle();
   // The medium is asked after that: stores in a medium that has failed get no position.
-  const uint64_t reached = lf->all->side->position(place->number());
+  const auto reached = api::position_in(*lf);
+  if (!reached) return api::report(reached.error());
   if (status s = api::medium_is_whole(lf->pool); !s) return api::report(s.error());
-  *position = reached;
+  *position = *reached;
   return 0;
 }
 
@@ -576,10 +586,10 @@ int nvm_lf_wait(nvm_lf* lf) {
   const nvm::platform::in_call here;
   // Changes that are done are waited for: a pool that refuses new ones leaves these in doubt.
   if (status s = nvm::engines::of_what_is_done(api::usable(lf)); !s) return api::report(s.error());
-  const auto place = api::place_in(*lf);
-  if (!place) return api::report(place.error());
   lf->all->side->settle();
-  return api::answer(api::wait_for_position(lf, place->number()));
+  const auto reached = api::position_in(*lf);
+  if (!reached) return api::report(reached.error());
+  return api::answer(nvm::engines::of_what_is_done(lf->pool->engine->wait(*reached)));
 }
 
 }  // extern "C"

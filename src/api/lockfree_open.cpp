@@ -21,10 +21,15 @@
 namespace nvm::api {
 namespace {
 
+// May throw std::bad_alloc.
+std::shared_ptr<thread_places> places_for(const nvm_pool* pool) {
+  return std::make_shared<thread_places>(has_image(pool->file->superblock()));
+}
+
 result<open_structures*> structures_of(NVM_POOL* pool, const engines::structure_settings& wanted = {}) noexcept {
   return all_of(pool, pool->structures_lock, pool->structures, structures, [&](open_structures& made) {
     made.number = open_structures::next_number();
-    made.places = std::make_shared<thread_places>();
+    made.places = places_for(pool);
     return pool->engine->open_structures(wanted, nullptr);
   });
 }
@@ -128,7 +133,7 @@ struct structures_of_store final : store_contents {
     }
     auto made = home.pool->engine->open_structures(wanted, home.of);
     if (!made) return made.error();
-    all->places = std::make_shared<thread_places>();
+    all->places = places_for(home.pool);
     all->number = open_structures::next_number();
     all->side = std::move(*made);
     return {};
@@ -215,7 +220,7 @@ bool is_in_use(const open_structures& all) noexcept {
 }
 // With other settings; `all.lock` is held.
 status open_again(NVM_POOL* pool, open_structures& all, const engines::structure_settings& wanted) noexcept try {
-  auto places = std::make_shared<thread_places>();
+  auto places = places_for(pool);
   // Not as for a close: if there is no other side, changes go on here, without a recovery.
   all.side->come_to_rest(false);
   auto made = pool->engine->open_structures(wanted, all.home == nullptr ? nullptr : all.home->of);

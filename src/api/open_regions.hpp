@@ -44,7 +44,7 @@ using engines::region_side;
 
 // The open sets of one pool; outlives the pool while threads refer to it.
 struct open_region_sets : named<nvm_regions, region_side> {
-  std::shared_ptr<thread_places> places = std::make_shared<thread_places>();
+  std::shared_ptr<thread_places> places;
   std::vector<std::unique_ptr<nvm_region_group>> ended;  // of threads that are gone
   engines::background_truncation tidying;                // its thread ends before the side
 };
@@ -75,6 +75,8 @@ class part_in_use {
 
 // The calling thread's part of the pool, whose regions are open.  errc::no_lane, no_memory, invalid.
 [[nodiscard]] result<part_in_use> part_in(const NVM_POOL* pool) noexcept;
+// Waits until what the thread has done and seen in the pool is durable; takes no place for that.
+[[nodiscard]] status wait_for_all_done(const NVM_POOL* pool) noexcept;
 [[nodiscard]] status usable(const nvm_regions* set) noexcept;
 // errc::read_only: a change would reach private memory only, where recovery of the log has put its content.
 [[nodiscard]] inline status accepts_changes(const NVM_POOL* pool) noexcept {

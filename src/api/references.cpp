@@ -83,9 +83,6 @@ result<tx::open_transaction*> pool_references::begin() noexcept {
   return pool_->engine->begin(lane_, parked_);
 }
 status pool_references::keep_lane() noexcept {
-  if (pool_->engine->lanes() < 2) {
-    return fail(errc::invalid, "%s has one lane: references are counted with two and more", pool_->file->path());
-  }
   const auto t = begin();
   if (!t) return t.error();
   std::vector<tx::hook> none;
@@ -141,6 +138,8 @@ status pool_references::expect_described(bool counted_before) {
 
 status pool_references::start(bool background) {
   engine& e = *pool_->engine;
+  if (e.lanes() < 2)
+    return fail(errc::invalid, "%s has one lane: references are counted with two and more", pool_->file->path());
   auto place = e.reference_rings();
   if (!place) return place.error();
   result<ring_shape> shape{errc::not_found};

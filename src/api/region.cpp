@@ -91,7 +91,8 @@ bool this_thread_has_part(const NVM_POOL* pool) noexcept {
 
 }  // namespace
 
-result<part_in_use> part_in(const NVM_POOL* pool) noexcept {
+namespace {
+result<part_of_thread*> my_part(const NVM_POOL* pool) noexcept {
   const key_of_threads& of_threads = the_key();
   if (!of_threads.made) return fail(errc::system, "no key for what threads have: there are too many");
   auto* mine = static_cast<parts_of_thread*>(pthread_getspecific(of_threads.key));
@@ -102,10 +103,20 @@ result<part_in_use> part_in(const NVM_POOL* pool) noexcept {
       return fail(errc::no_memory, "no volatile memory for a thread of regions");
     }
   }
-  const auto part = mine->in(pool);
+  return mine->in(pool);
+}
+}  // namespace
+
+result<part_in_use> part_in(const NVM_POOL* pool) noexcept {
+  const auto part = my_part(pool);
   if (!part) return part.error();
   if (status s = begin_use(*(*part)->of, (*part)->place); !s) return s.error();
   return part_in_use{**part};
+}
+status wait_for_all_done(const NVM_POOL* pool) noexcept {
+  const auto part = my_part(pool);
+  if (!part) return part.error();
+  return engines::of_what_is_done(pool->engine->wait(position_of(*(*part)->of, (*part)->place)));
 }
 
 namespace {
@@ -127,6 +138,7 @@ namespace {
 
 result<open_region_sets*> sets_of(NVM_POOL* pool) noexcept {
   return all_of(pool, pool->regions_lock, pool->regions, sets, [pool](open_region_sets& all) {
+    all.places = std::make_shared<thread_places>(has_image(pool->file->superblock()));
     engines::region_wishes wishes;
     wishes.wake = [all = &all] { all->tidying.wake([all] { all->side->tidy(); }); };
     return pool->engine->open_regions(std::move(wishes));
@@ -297,9 +309,7 @@ int nvm_regions_wait(nvm_regions* set) {
   const nvm::platform::in_call here;
   // Changes that are done are waited for: a pool that refuses new ones leaves these in doubt.
   if (status s = nvm::engines::of_what_is_done(api::usable(set)); !s) return api::report(s.error());
-  const auto part = api::part_in(set->pool);
-  if (!part) return api::report(part.error());
-  return api::answer(api::wait_for_position(set, (*part)->number()));
+  return api::answer(api::wait_for_all_done(set->pool));
 }
 
 int nvm_regions_count(nvm_regions* set, uint64_t* count) {

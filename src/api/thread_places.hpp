@@ -6,11 +6,12 @@
 // number is taken for each call (sync/number_owners.hpp).  What a thread has begun and not ended (nvm_lf_enter(), a
 // transaction of regions) keeps its number meanwhile.
 //
-// Handing on.  The thread that gives a number up has fenced (side.hand_over()); before a number is taken from a thread
-// that has not, all threads execute a barrier, which is as good (sync/epochs.hpp).
+// Handing on.  The thread that gives a number up has fenced (side.hand_over()); after a number was taken from a thread
+// that has not, all threads execute a barrier, which is as good (sync/epochs.hpp).  A thread notes at the end of each
+// call up to where it has to wait on `ssd`, since its next number may know less.
 //
-// Side: join() -> result<unsigned>, leave(number), hand_over(number), position(number) -> lsn_t, owe(number, lsn),
-//       latest() -> lsn_t (engine/structure_side.hpp).
+// Side: join() -> result<unsigned>, leave(number), hand_over(number), position(number) -> lsn_t, owe(number, lsn)
+//       (engine/structure_side.hpp).
 // All:  the sides and handles of one pool (named.hpp); `places` are those of its side, and new for each side.
 //
 // Threads: a place is its thread's own; places are shared.
@@ -24,6 +25,7 @@
 #include <utility>
 
 #include "base/base.hpp"
+#include "platform/platform.hpp"
 #include "sync/sync.hpp"
 
 namespace nvm::api {
@@ -31,8 +33,10 @@ namespace nvm::api {
 // The numbers of one side.
 struct thread_places {
   static constexpr unsigned none = ~0U;
-  thread_places() noexcept { numbers.fill(none); }
+  // `positions`: changes become durable up to a position (on ssd), and not one by one.
+  explicit thread_places(bool positions) : has_positions{positions} { numbers.fill(none); }
 
+  const bool has_positions;
   number_owners owners{epochs::threads_max, "numbers of threads"};
   std::array<unsigned, epochs::threads_max> numbers;  // in the side; written by the owner of the index
   std::atomic<unsigned> users{0};                     // threads that have a place
@@ -44,9 +48,10 @@ struct thread_place {
   std::shared_ptr<thread_places> of;
   unsigned index = 0;
   unsigned number = 0;
-  unsigned uses = 0;  // that nest, under way now
+  unsigned uses = 0;     // that nest, under way now
+  unsigned entered = 0;  // of these, nvm_lf_enter() without nvm_lf_leave()
   way has = way::nothing;
-  std::uint64_t owes = 0;  // LSN of what it has done and seen with numbers that it has no more
+  std::uint64_t owes = 0;  // LSN of what it had done and seen when its last use ended
 
   explicit thread_place(std::shared_ptr<thread_places> places) noexcept : of{std::move(places)} {
     of->users.fetch_add(1, std::memory_order_relaxed);
@@ -67,13 +72,7 @@ struct thread_place {
 // Begins a use where the thread's number is not its own.  errc::no_lane, no_memory; invalid: the side was closed.
 template <class All>
 [[nodiscard, gnu::noinline]] status find_place(All& all, thread_place& p) noexcept {
-  if (p.has == thread_place::way::parked) {
-    // It was taken over, with what it knew of positions.
-    const std::lock_guard guard{all.lock};
-    if (all.closed()) return fail(errc::invalid, "what the thread works in was closed");
-    p.has = thread_place::way::nothing;
-    p.owes = all.side->latest();
-  }
+  p.has = thread_place::way::nothing;  // it was taken over, if it had one
   number_owners& owners = p.of->owners;
   const auto index = owners.acquire(p.index);
   if (!index) return index.error();
@@ -109,17 +108,29 @@ template <class All>
   }
   return find_place(all, p);
 }
+// Its number is another thread's from now on.
+template <class All>
+[[gnu::noinline]] void hand_over(All& all, thread_place& p) noexcept {
+  // A child that was forked meanwhile has the number for itself, and must not wait for locks.
+  if (all.process != platform::process_id()) return;
+  p.has = thread_place::way::nothing;
+  all.side->hand_over(p.number);
+  p.of->owners.release(p.index);
+}
 template <class All>
 inline void end_use(All& all, thread_place& p) noexcept {
   if (--p.uses != 0) return;
+  if (p.of->has_positions) p.owes = all.side->position(p.number);
   if (p.has == thread_place::way::parked) [[likely]] {
-    p.of->owners.leave(p.index);
-    return;
+    if (!p.of->owners.is_wanted() || !p.of->owners.unpark(p.index)) [[likely]]
+      return p.of->owners.leave_parked(p.index);
   }
-  p.has = thread_place::way::nothing;
-  p.owes = all.side->position(p.number);
-  all.side->hand_over(p.number);
-  p.of->owners.release(p.index);
+  hand_over(all, p);
+}
+// LSN of all that the thread has done and seen; costs it no number.
+template <class All>
+[[nodiscard]] std::uint64_t position_of(All& all, const thread_place& p) noexcept {
+  return p.uses != 0 && p.of->has_positions ? all.side->position(p.number) : p.owes;
 }
 
 // The thread ends, whatever uses it has begun.  `leave(number)`: called where it has a number, which nobody has then.

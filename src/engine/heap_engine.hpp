@@ -65,7 +65,7 @@ class heap_engine final : public engine {
     });
     if (!s || file_.read_only()) return s;
     heap_.places().keep_blocks_by(blocks_);
-    if constexpr (!medium_type::atomic_batches) heap_.places().keep_pages_for_logs();
+    if constexpr (transaction_type::takes_log_runs) heap_.places().keep_pages_for_logs();
     if (file_.has_holes() && !file_.has_tier()) heap_.places().doubt_free_pages();
     return s;
   }
@@ -87,8 +87,7 @@ class heap_engine final : public engine {
       auto free = lanes.acquire(lane);
       if (!free) return free.error();
       lane = *free;
-      if (keeps) lanes.keep(lane);
-      parked = keeps || lanes.park(lane);
+      parked = keeps ? lanes.keep(lane) : lanes.park(lane);
     }
     // relaxed: lanes are handed over with acquire and release.
     face* t = faces_[lane].load(std::memory_order_relaxed);

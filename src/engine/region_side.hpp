@@ -102,9 +102,8 @@ class region_side {
   [[nodiscard]] virtual std::uint64_t leases() const noexcept = 0;
   // Any thread may call it.  errc::invalid: no such lease is held.
   [[nodiscard]] virtual status let_go(const region::lease& l) noexcept = 0;
-  // The LSN of all that threads have done and seen with this number; of all that any thread has done.
+  // The LSN of all that threads have done and seen with this number.
   [[nodiscard]] virtual lsn_t position(unsigned who) noexcept = 0;
-  [[nodiscard]] virtual lsn_t latest() noexcept = 0;
   virtual void owe(unsigned who, lsn_t position) noexcept = 0;  // as structure_side's
   // No thread is at work: leaves nothing to recover.
   virtual void come_to_rest() noexcept = 0;

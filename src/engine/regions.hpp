@@ -104,7 +104,6 @@ class regions final : public region_side {
   std::uint64_t leases() const noexcept override { return domain_.leased().count(); }
   status let_go(const region::lease& l) noexcept override { return region::let_go(domain_, l); }
   lsn_t position(unsigned who) noexcept override { return threads_[who]->position; }
-  lsn_t latest() noexcept override { return medium_.last_lsn(); }
   void owe(unsigned who, lsn_t position) noexcept override {
     threads_[who]->position = std::max(threads_[who]->position, position);
   }

@@ -184,7 +184,6 @@ class structures final : public structure_side {
     if (domain_->links.defers()) domain_->links.settle_all();
   }
   lsn_t position(unsigned who) noexcept override { return domain_->thread_at(who).client.lsn; }
-  lsn_t latest() noexcept override { return medium_.last_lsn(); }
   void owe(unsigned who, lsn_t position) noexcept override {
     lsn_t& lsn = domain_->thread_at(who).client.lsn;
     lsn = std::max(lsn, position);

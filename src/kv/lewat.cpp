@@ -130,11 +130,7 @@ status regions_index::open() {
   return {};
 }
 
-status regions_index::wait() noexcept {
-  const auto part = api::part_in(pool_);
-  if (!part) return part.error();
-  return api::wait_for_position(at_once_, (*part)->number());
-}
+status regions_index::wait() noexcept { return api::wait_for_all_done(pool_); }
 status regions_index::accepts_changes() const noexcept {
   // A function of the program, which has run since the call began, may have closed the pool.
   if (status s = pool_->file->usable(); !s) return s;
@@ -257,22 +253,18 @@ status regions_index::get(const std::shared_ptr<regions_index>& from, const stor
                           const wish& w, answer& out) {
   if (status s = outside_of_transactions(); !s) return s;
   scratch::begin();
-  nvm_regions* set = nullptr;
-  unsigned who = 0;
   std::shared_ptr<regions_index> kept;  // only where it looks again, under the lock
   {
     const reading here{pool, of};
     if (status begun = here.begun(); !begun) return begun;
     bool settled = false;
     if (status done = from->look_freely(k, w, out, settled); !done) return done;
-    set = from->at_once_;  // the pool's, also when the set is dropped
-    who = here.who();
     if (!settled) kept = from;
   }
   if (kept != nullptr) {
     if (status done = kept->look_alone(k, w, out); !done) return done;
   }
-  return api::wait_for_position(set, who);
+  return api::wait_for_all_done(pool);
 }
 
 // ---- number of entries ----------------------------------------------------------------------------------------------

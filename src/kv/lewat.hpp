@@ -101,8 +101,6 @@ class reading {
   reading& operator=(const reading&) = delete;
 
   [[nodiscard]] status begun() const noexcept { return refused_; }
-  // Number of the thread, where it has begun.
-  [[nodiscard]] unsigned who() const noexcept { return who_; }
 
  private:
   std::optional<api::part_in_use> part_;

@@ -65,13 +65,16 @@ class number_owners {
     l.parked.store(true, std::memory_order_release);
     return true;
   }
-  // The same, and no other thread takes it before give_back().
-  void keep(unsigned index) noexcept {
+  // The same, and no other thread takes it before give_back().  False: it was another thread's, which may be about to
+  // resume it.
+  [[nodiscard]] bool keep(unsigned index) noexcept {
     owner& l = owners_[index];
+    if (l.taken_back) return false;
     l.kept = true;
     l.in_use.store(true, std::memory_order_relaxed);
     // release: pairs with the acquire in take_parked(): it is seen to be kept.
     l.parked.store(true, std::memory_order_release);
+    return true;
   }
   // Begins another use, by the number's own thread. False: it was taken away and belongs to another thread now.
   [[nodiscard]] bool resume(unsigned index) noexcept {
@@ -81,8 +84,29 @@ class number_owners {
     if (l.parked.load(std::memory_order_relaxed)) return true;
     return resume_late(l);
   }
-  // Ends a use of a parked number, in place of release().  release: pairs with the acquire in take_parked().
-  void leave(unsigned index) noexcept { owners_[index].in_use.store(false, std::memory_order_release); }
+  // Ends a use of a parked number, in place of release().
+  void leave(unsigned index) noexcept {
+    if (is_wanted() && unpark(index)) [[unlikely]]
+      return release(index);
+    leave_parked(index);
+  }
+  // The same, for a caller that has something to do before another thread gets a number: it asks whether one waits, and
+  // unparks its own, to release it then.
+  void leave_parked(unsigned index) noexcept {
+    // release: pairs with the acquire in take_parked().
+    owners_[index].in_use.store(false, std::memory_order_release);
+  }
+  [[nodiscard]] bool is_wanted() const noexcept { return line_.anybody(); }
+  // By its own thread, in a use: the number is parked no more, and the use ends by release().  False: it is kept.
+  [[nodiscard, gnu::noinline]] bool unpark(unsigned index) noexcept {
+    owner& l = owners_[index];
+    if (l.kept) return false;
+    const std::lock_guard guard{taking_parked_};
+    l.parked.store(false, std::memory_order_relaxed);
+    l.in_use.store(false, std::memory_order_relaxed);
+    l.taken_back = true;
+    return true;
+  }
   // The thread gives its parked number up, between two uses.
   void give_back(unsigned index) noexcept {
     if (!resume(index)) return;
@@ -138,6 +162,8 @@ class number_owners {
       l.parked.store(true, std::memory_order_release);
       return false;
     }
+    // The use may have begun before the barrier and ended after it: what its thread wrote back is as if fenced now.
+    platform::fence_all_threads();
     l.taken_back = true;
     return true;
   }

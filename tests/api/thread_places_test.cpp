@@ -146,6 +146,46 @@ TEST_P(places, are_kept_while_something_is_open) {
   close_and_check();
 }
 
+// A thread that has seen what another did, and lost its number since, still waits for that.
+TEST_P(places, that_are_lost_leave_their_positions) {
+  nvm_lf_options o{};
+  o.kind = NVM_LF_HASH;
+  o.flags = NVM_LF_NO_WAIT;
+  nvm_lf* const at_once = nvm_lf_open(pool_, "words", &o);
+  ASSERT_NE(at_once, nullptr) << nvm_errormsg();
+  std::uint64_t before = 0;
+  ASSERT_TRUE(workers_[0]->does([&] { return nvm_lf_put64(at_once, 1, 1, 0) == 1; })) << nvm_errormsg();
+  ASSERT_TRUE(workers_[1]->does([&] { return nvm_lf_put64(at_once, 2, 1, 0) == 1; })) << nvm_errormsg();
+  ASSERT_TRUE(workers_[0]->does([&] {
+    std::uint64_t seen = 0;
+    return nvm_lf_get64(at_once, 2, &seen) == 1 && nvm_lf_get_position(at_once, &before) == 0;
+  })) << nvm_errormsg();
+  for (std::uint64_t i = 2; i < many; ++i) {
+    std::uint64_t seen = 0;
+    ASSERT_TRUE(workers_[i]->does([&] { return nvm_lf_get64(at_once, 3, &seen) == 0; })) << nvm_errormsg();
+  }
+  std::uint64_t after = 0;
+  ASSERT_TRUE(workers_[0]->does([&] {
+    std::uint64_t seen = 0;
+    return nvm_lf_get64(at_once, 3, &seen) == 0 && nvm_lf_get_position(at_once, &after) == 0;
+  })) << nvm_errormsg();
+  EXPECT_GE(after, before);
+  ASSERT_TRUE(workers_[0]->does([&] { return nvm_lf_wait(at_once) == 0; })) << nvm_errormsg();
+  close_and_check();
+}
+
+// An operation that a visitor has not begun is not the visitor's to leave.
+TEST_P(places, are_left_by_those_that_have_entered) {
+  ASSERT_TRUE(adds(many)) << nvm_errormsg();
+  const auto leave = [](std::uint64_t, std::uint64_t, void* lf) {
+    EXPECT_EQ(nvm_lf_leave(static_cast<nvm_lf*>(lf)), -1);
+    EXPECT_EQ(nvm_errno(), NVM_E_INVALID);
+    return 0;
+  };
+  EXPECT_EQ(nvm_lf_each64(words_, leave, words_), 0) << nvm_errormsg();
+  close_and_check();
+}
+
 // The transaction of a thread that ends is rolled back, and its number goes to another.
 TEST_P(places, of_threads_that_end_in_the_middle_go_on) {
   ASSERT_TRUE(adds(many)) << nvm_errormsg();

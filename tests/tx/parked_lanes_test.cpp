@@ -57,6 +57,53 @@ TEST(parked_lanes, have_one_user_at_a_time) {
   EXPECT_EQ(shared, 0U) << "of " << uses << " uses";
 }
 
+TEST(lanes, that_are_kept_are_taken_by_nobody) {
+  if (!platform::can_fence_all_threads()) GTEST_SKIP() << "no lane is parked here";
+  number_owners lanes{2};
+  const auto kept = lanes.acquire(0);
+  ASSERT_TRUE(kept && lanes.keep(*kept));
+  lanes.leave(*kept);
+  const auto parked = lanes.acquire(0);
+  ASSERT_TRUE(parked && lanes.park(*parked));
+  lanes.leave(*parked);
+  // The other one is taken from its thread, once, and is not kept afterwards: that thread may be about to resume it.
+  std::thread{[&] {
+    const auto taken = lanes.acquire(0);
+    ASSERT_TRUE(taken);
+    EXPECT_EQ(*taken, *parked);
+    EXPECT_FALSE(lanes.keep(*taken));
+    EXPECT_EQ(lanes.acquire(0, 1ms).error(), errc::no_lane);
+    lanes.release(*taken);
+  }}.join();
+  EXPECT_FALSE(lanes.resume(*parked));
+  EXPECT_TRUE(lanes.resume(*kept));
+  lanes.leave(*kept);
+  lanes.give_back(*kept);
+  const auto again = lanes.acquire(*kept, 1ms);
+  ASSERT_TRUE(again);
+  EXPECT_EQ(*again, *kept);
+}
+
+// A thread that begins again at once leaves no moment in which others see its lane idle.
+TEST(lanes, that_are_parked_go_to_a_thread_that_waits_when_their_use_ends) {
+  if (!platform::can_fence_all_threads()) GTEST_SKIP() << "no lane is parked here";
+  number_owners lanes{1};
+  const auto mine = lanes.acquire(0);
+  ASSERT_TRUE(mine && lanes.park(*mine));
+  std::atomic<bool> done{false};
+  std::thread other{[&] {
+    const auto got = lanes.acquire(0);
+    EXPECT_TRUE(got) << last_message();
+    if (got) lanes.release(*got);
+    done = true;
+  }};
+  while (!lanes.is_wanted()) std::this_thread::yield();
+  lanes.leave(*mine);
+  other.join();
+  EXPECT_TRUE(done);
+  EXPECT_FALSE(lanes.resume(*mine));
+}
+
 TEST(lanes, all_in_use_are_waited_for_and_no_longer_than_the_caller_has_patience) {
   number_owners lanes{2};
   const auto first = lanes.acquire(0);
