@@ -30,8 +30,14 @@ class object_words {
   // `any_order`: pointers do not come by ascending place, since a visitor tells them.
   void clear(bool any_order = false) noexcept {
     words_.clear();
-    places_.clear();
     any_order_ = any_order;
+    // It would zero all buckets, once for each object, also where nothing is in them.
+    if (places_.empty()) return;
+    if (places_.bucket_count() > buckets_kept_max) {
+      places_ = {};
+    } else {
+      places_.clear();
+    }
   }
   [[nodiscard]] bool empty() const noexcept { return words_.empty(); }
   [[nodiscard]] std::size_t count() const noexcept { return words_.size(); }
@@ -78,6 +84,8 @@ class object_words {
     std::memcpy(&value, base_ + offset, sizeof value);
     return value;
   }
+
+  static constexpr std::size_t buckets_kept_max = 256;
 
   const std::byte* base_;
   std::vector<tx::assigned_word> words_;
