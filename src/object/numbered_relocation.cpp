@@ -43,13 +43,7 @@ class object_words {
   [[nodiscard]] std::size_t count() const noexcept { return words_.size(); }
   [[nodiscard]] std::span<const tx::assigned_word> all() const noexcept { return words_; }
 
-  // The eight bytes at `at`, at whatever multiple, with replacements that are not stored yet.
-  [[nodiscard]] std::uint64_t read(std::uint64_t at) const noexcept {
-    const std::uint64_t first = word_at(at / 8 * 8);
-    const std::uint64_t shift = at % 8 * 8;
-    return shift == 0 ? first : first >> shift | word_at(at / 8 * 8 + 8) << (64 - shift);
-  }
-  // May throw std::bad_alloc.
+  // The eight bytes at `at`, at whatever multiple, become `value`.  May throw std::bad_alloc.
   void replace(std::uint64_t at, std::uint64_t value) {
     const std::uint64_t word = at / 8 * 8, shift = at % 8 * 8;
     if (shift == 0) return put(word, value);
@@ -143,7 +137,9 @@ class numbering_pass {
   static constexpr std::size_t words_together = 32;
 
   void move_pointer(std::uint64_t payload, std::uint64_t at, std::uint32_t type, std::uint64_t from) {
-    const std::uint64_t value = words_.read(payload + at);
+    // As it was before the object: nothing is stored there until its end, and a visitor may tell a pointer twice.
+    std::uint64_t value = 0;
+    std::memcpy(&value, base_ + payload + at, sizeof value);
     if (value == 0) return;
     ++out_.pointers;
     if (value - from - 1 >= numbers_.bytes) return out_.found_foreign({payload, at, value, type});

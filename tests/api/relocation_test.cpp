@@ -162,6 +162,7 @@ class relocation : public ::testing::TestWithParam<relocated_kind> {
     o.read_only = read_only ? 1 : 0;
     return nvm_pool_open_with(path(name).c_str(), &o);
   }
+  void expect_twists_moved_once(unsigned tellings);
   void copy(const char* from, const char* to) const { std::filesystem::copy_file(path(from), path(to)); }
 
  private:
@@ -578,11 +579,14 @@ struct twist {
   odd all[4];
 };
 constexpr std::uint32_t twist_id = layout::type_id_of("twist");
+unsigned twist_tellings = 1;  // of each pointer
 void visit_twist(const void* object, nvm_visit* visit) {
   const auto* const bytes = static_cast<const std::byte*>(object);
   for (unsigned i = 4; i-- > 0;) {
-    for (const std::size_t at : {offsetof(odd, next), offsetof(odd, to)})
-      nvm_visit_field(visit, bytes + i * sizeof(odd) + at, NVM_FIELD_POINTER);
+    for (const std::size_t at : {offsetof(odd, next), offsetof(odd, to)}) {
+      for (unsigned n = 0; n < twist_tellings; ++n)
+        nvm_visit_field(visit, bytes + i * sizeof(odd) + at, NVM_FIELD_POINTER);
+    }
   }
 }
 void know_twists() {
@@ -594,7 +598,8 @@ void know_twists() {
   }();
   ASSERT_TRUE(known) << nvm_errormsg();
 }
-TEST_P(relocation, moves_packed_pointers_in_the_order_in_which_a_visitor_tells_them) {
+void relocation::expect_twists_moved_once(unsigned tellings) {
+  twist_tellings = tellings;
   know_twists();
   NVM_POOL* a = create("a");
   ASSERT_NE(a, nullptr);
@@ -612,7 +617,8 @@ TEST_P(relocation, moves_packed_pointers_in_the_order_in_which_a_visitor_tells_t
   for (const auto& [name, how] : {std::pair{"b", NVM_RELOCATE_EAGER}, std::pair{"c", NVM_RELOCATE_TRANSACTIONS}}) {
     NVM_POOL* const b = open(name, 0, how);
     ASSERT_NE(b, nullptr) << nvm_errormsg();
-    EXPECT_EQ(report_of(b).moved, 8U);
+    EXPECT_GE(report_of(b).moved, 8U);
+    EXPECT_LE(report_of(b).moved, 8 * tellings);
     auto* const found = static_cast<twist*>(nvm_pool_get_root(b));
     ASSERT_NE(found, nullptr) << nvm_errormsg();
     for (odd& o : found->all) {
@@ -628,6 +634,8 @@ TEST_P(relocation, moves_packed_pointers_in_the_order_in_which_a_visitor_tells_t
   ASSERT_EQ(nvm_pool_close(a), 0) << nvm_errormsg();
   for (const char* name : {"b", "c"}) expect_healthy(path(name));
 }
+TEST_P(relocation, moves_packed_pointers_in_the_order_in_which_a_visitor_tells_them) { expect_twists_moved_once(1); }
+TEST_P(relocation, moves_a_pointer_once_that_a_visitor_tells_twice) { expect_twists_moved_once(2); }
 
 // Stores and structures hold places, and go along.
 TEST_P(relocation, takes_stores_and_structures_along) {
