@@ -421,11 +421,12 @@ result<nvm_store*> object_stores::attach_page(std::string_view name, std::uint64
   numbered.key() = s.number;
   numbers_.insert(std::move(numbered));
   s.attachment = side_->attachment_of(**of);
-  pool_->attachments.add(s.attachment, std::move(seen));
   if (!read_only) forget_closing(page);
   // Transactions that were open when it was last detached may still store there.
   const bool waits = read_only && waits_for_transactions(page);
   protect(page, read_only && !waits ? page_access::read : page_access::all);
+  // A thread that finds these rights reads the pages at once (nvm_tier_pin()).
+  pool_->attachments.add(s.attachment, std::move(seen));
   refer(page, true);
   keeper_.close_all(recorded.opened);
   side_->make_known(**of);
