@@ -32,20 +32,42 @@ result<tier::page_range> pages_of(NVM_POOL* pool, const void* p, std::size_t byt
   return tier::pages_touched(offset - g.page_offset(0), bytes);
 }
 
-// Whether the library may read the pages, which are accessible then as long as `stay` lives.  errc::bad_pointer: the
-// program has not attached the object store that has one of them.
-status may_read(NVM_POOL& pool, const tier::page_range& r, std::shared_lock<writers_first_lock>& stay) noexcept {
-  const auto side = pool.engine->stores();
-  if (!side) return {};  // an engine without stores
-  stay = (*side)->stay();
+// Whether the library may read the pages, asked while no store can be detached.  errc::bad_pointer: the program has not
+// attached the object store that has one of them.
+status may_read(NVM_POOL& pool, const tier::page_range& r) noexcept {
   const geometry g = pool.file->geometry();
   const std::uint64_t begin = g.page_offset(0) + r.first * tier::swapper::page_bytes;
   const std::uint64_t end = begin + r.count * tier::swapper::page_bytes;
+  if (!pool.own_links.may_lead_into_store(begin, end - begin)) return {};
   const std::uint64_t step = std::min(g.page_bytes(), tier::swapper::page_bytes);
   for (std::uint64_t at = begin; at < end; at += step) {
     if (rights_at(pool, at) != attachments::rights::none) continue;
     const void* const p = pool.base() + at;
     return fail(errc::bad_pointer, "%p is in an object store of %s that is not attached", p, pool.file->path());
+  }
+  return {};
+}
+
+// A thread that detaches a store waits until the pages of this call have come, so they are few.
+status pin_few(NVM_POOL& pool, tier::swapper& s, const tier::page_range& r) noexcept {
+  std::shared_lock<writers_first_lock> stay;
+  if (const auto side = pool.engine->stores(); side) {
+    stay = (*side)->stay();
+    if (status may = may_read(pool, r); !may) return may;
+  }
+  return s.pin(r.first, r.count, tier::swapper::pinned_by::program);
+}
+
+// All or none.
+status pin(NVM_POOL& pool, tier::swapper& s, const tier::page_range& r) noexcept {
+  constexpr std::uint64_t pages_at_once = 64;
+  for (std::uint64_t pinned = 0; pinned < r.count;) {
+    const std::uint64_t count = std::min(pages_at_once, r.count - pinned);
+    if (const status done = pin_few(pool, s, {r.first + pinned, count}); !done) {
+      s.unpin(r.first, pinned, tier::swapper::pinned_by::program);
+      return done;
+    }
+    pinned += count;
   }
   return {};
 }
@@ -96,9 +118,7 @@ int nvm_tier_refer(NVM_POOL* pool, const void* p, size_t bytes, int referenced) 
 
 int nvm_tier_pin(NVM_POOL* pool, const void* p, size_t bytes) {
   return api::with_pages(pool, p, bytes, [=](nvm::tier::swapper& s, const nvm::tier::page_range& r) noexcept {
-    std::shared_lock<nvm::writers_first_lock> stay;
-    if (nvm::status may = api::may_read(*pool, r, stay); !may) return may;
-    return s.pin(r.first, r.count, nvm::tier::swapper::pinned_by::program);
+    return api::pin(*pool, s, r);
   });
 }
 
