@@ -366,13 +366,25 @@ class pause {
 
 // A transaction that was open when the pause began ends soon, and a thread that meets the pause takes a lane for a
 // moment: a single look would find one of them wherever threads are busy.  Not without a limit, since a transaction may
-// wait for a thread that waits for the end of the pause.
-void wait_for_those_inside(nvm_pool* pool) {
-  if (!platform::can_fence_all_threads()) return;
+// wait for a thread that waits for the end of the pause: false, and the pause was in vain.
+//
+// One barrier in all threads is enough: a transaction that turns_of() does not show after it sees the pause.
+bool wait_for_those_inside(nvm_pool* pool) {
+  if (!platform::can_fence_all_threads()) return false;
+  const engine& e = *pool->engine;
+  platform::fence_all_threads();
+  const auto any_inside = [&e] {
+    for (unsigned lane = 0; lane < e.lanes(); ++lane) {
+      if ((e.turns_of(lane) & 1) != 0) return true;
+    }
+    return false;
+  };
   const auto end = std::chrono::steady_clock::now() + patience_in_pause;
-  while (pool->references->counts().any_inside() && std::chrono::steady_clock::now() < end) {
+  while (any_inside()) {
+    if (std::chrono::steady_clock::now() >= end) return false;
     std::this_thread::sleep_for(between_looks);
   }
+  return true;
 }
 
 // Barrier transactions first: they end before this one runs alone, since they may wait for a thread that waits for the
@@ -387,8 +399,7 @@ status settle_in_pause(nvm_pool* pool) noexcept {
     auto& k = *static_cast<context*>(raw);
     const platform::in_call here;
     const pause nobody_begins{k.pool};
-    wait_for_those_inside(k.pool);
-    k.done = k.pool->references->counts().settle(references::how::paused);
+    if (wait_for_those_inside(k.pool)) k.done = k.pool->references->counts().settle(references::how::paused);
     return 0;
   };
   const platform::out_of_call there;

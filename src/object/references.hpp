@@ -132,9 +132,6 @@ class references final : public tx::reference_log {
   // Whether a record waits, or an object for its death.
   [[nodiscard]] bool anything_to_do() noexcept;
 
-  // Whether a transaction is open, as settle() finds that beside other threads.
-  [[nodiscard]] bool any_inside() const { return !nobody_inside(how::paused); }
-
   // Whether there are zombies: objects that have died, and to which weak pointers still lead.
   [[nodiscard]] bool any_zombies();
   // Whether a process has died before it had freed all dying objects.
