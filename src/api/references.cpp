@@ -165,8 +165,7 @@ status pool_references::start(bool background) {
   if (status s = keep_lane(); !s) return s;
   if (counts_->is_to_recount()) {
     if (status s = counts_->recount(); !s) return s;
-  }
-  if (counts_->unsettled()) {
+  } else if (counts_->unsettled()) {
     if (status s = counts_->find_dying(); !s) return s;
   }
   if (has_stores()) {
