@@ -109,9 +109,16 @@ result<void*> allocate_beside(NVM_POOL* pool, const object_facts& old, std::uint
 
 // Before the size or type of an object changes.  A relocation that goes on in the background finds the pointers of a
 // page by the headers of its objects, and a transaction's header may be taken back after that.  A page that a thread
-// reads is right: this costs a load a page, in pools that were relocated by their open.
-void show_all_pages(const NVM_POOL& pool, const object_facts& o) noexcept {
-  if (pool.relocated.bases == 0 || pool.file->geometry().home_bytes != 0) return;
+// reads is right: this costs a load a page, as long as there are pages that are not.
+void show_all_pages(NVM_POOL& pool, const object_facts& o) noexcept {
+  // relaxed: a thread that still sees true asks under the lock of the relocation.
+  if (!pool.relocating.load(std::memory_order_relaxed)) [[likely]]
+    return;
+  constexpr std::uint64_t worth_asking_bytes = 64 * 1024;
+  if (o.bytes >= worth_asking_bytes && relocation_of(&pool).pages_left == 0) {
+    pool.relocating.store(false, std::memory_order_relaxed);
+    return;
+  }
   const std::byte* const end = pool.base() + o.payload + o.bytes;
   for (const std::byte* at = pool.base() + o.header(); at < end; at += platform::page_bytes()) {
     (void)*const_cast<const volatile std::byte*>(at);

@@ -72,6 +72,7 @@ struct nvm_pool {
   std::shared_ptr<nvm::api::lane_owner> lanes;
   std::uint64_t open_ns = 0;            // duration of the open, recovery included
   nvm_relocation_report relocated{};    // by that open
+  std::atomic<bool> relocating{false};  // by pages, in the background; it may have ended since
   std::uint64_t replayed_records = 0;   // of the ssd log, by that open
   unsigned number = 0;                  // tells pools at one address apart in time
   std::uint32_t types = 0;              // enum nvm_types

@@ -68,6 +68,8 @@ status relocate_if_needed(nvm_pool* pool, std::uint32_t how) noexcept try {
   object::relocation_report r;
   if (status s = pool->engine->relocate(*plans, way, r); !s) return s;
   fill(out, r, pool->base());
+  // relaxed: no other thread has the pool yet.
+  pool->relocating.store(relocation_of(pool).pages_left != 0, std::memory_order_relaxed);
   out.duration_ns = platform::monotonic_ns() - since;
   return {};
 } catch (const std::bad_alloc&) {
