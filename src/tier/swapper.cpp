@@ -56,8 +56,8 @@ swapper::swapper(const swapper_settings& settings, std::unique_ptr<slow_pages> s
     : settings_{settings},
       slow_{std::move(slow)},
       states_{settings.pages},
-      pins_{settings.pages},
-      wishes_{settings.pages},
+      library_pins_{settings.pages},
+      program_pins_{settings.pages},
       incoming_{ahead_max * page_bytes} {}
 
 result<std::unique_ptr<swapper>> swapper::open(const swapper_settings& settings,
@@ -77,8 +77,9 @@ result<std::unique_ptr<swapper>> swapper::open(const swapper_settings& settings,
     list->reserve(batch_max);
   }
   made->batch_->written.reserve(batch_max);
-  if (made->states_.data() == nullptr || made->pins_.data() == nullptr || made->wishes_.data() == nullptr ||
-      made->incoming_.data() == nullptr || made->batch_->bytes.data() == nullptr) {
+  if (made->states_.data() == nullptr || made->library_pins_.data() == nullptr ||
+      made->program_pins_.data() == nullptr || made->incoming_.data() == nullptr ||
+      made->batch_->bytes.data() == nullptr) {
     return fail(errc::no_memory, "no volatile memory for the books of a tier");
   }
   if (status s = made->look_at_file(); !s) return s.error();

@@ -126,7 +126,7 @@ class swapper final : private page_host {
   void stop_leaving() noexcept;
 
   void refer(std::uint64_t first, std::uint64_t count, bool referenced) noexcept;
-  // Pins are counted for each of these apart: what the program gives back too often is none of the library's.
+  // Two counts, so that a surplus unpin of the program takes no pin of the library.
   enum class pinned_by : bool { program, library };
   // errc::too_large: a page has as many pins as can be counted; nothing was pinned.
   [[nodiscard]] status pin(std::uint64_t first, std::uint64_t count, pinned_by whom) noexcept;
@@ -216,7 +216,7 @@ class swapper final : private page_host {
 
   [[nodiscard]] std::uint8_t* states() const noexcept { return static_cast<std::uint8_t*>(states_.data()); }
   [[nodiscard]] std::uint8_t* pins(pinned_by whom) const noexcept {
-    return static_cast<std::uint8_t*>((whom == pinned_by::program ? wishes_ : pins_).data());
+    return static_cast<std::uint8_t*>((whom == pinned_by::program ? program_pins_ : library_pins_).data());
   }
   [[nodiscard]] bool is_pinned(page_t page) const noexcept {
     return pins(pinned_by::library)[page] != 0 || pins(pinned_by::program)[page] != 0;
@@ -243,8 +243,8 @@ class swapper final : private page_host {
 
   std::mutex lock_;  // what follows
   platform::zeroed_memory states_;
-  platform::zeroed_memory pins_;      // the library's
-  platform::zeroed_memory wishes_;    // the program's
+  platform::zeroed_memory library_pins_;
+  platform::zeroed_memory program_pins_;
   platform::zeroed_memory incoming_;  // contents of pages that come; the fault thread's
   std::uint64_t pages_known_ = 0;     // pages from here on were never touched
   std::uint64_t present_ = 0;
