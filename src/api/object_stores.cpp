@@ -229,7 +229,7 @@ void object_stores::close_page(std::uint64_t page) noexcept {
   side_->rights_are_lost();
 }
 
-// All pages of a store; as it grows and shrinks the keeper is told of some.
+// All pages, at attach and detach; growth and trims tell the keeper by came() and left().
 void object_stores::refer(std::uint64_t page, bool referenced) noexcept {
   if (pool_->refer_pages == nullptr) return;
   (void)side_->ranges(page,

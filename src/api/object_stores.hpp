@@ -53,7 +53,7 @@ using contents_of_store = std::array<std::shared_ptr<store_contents>, kinds_of_c
 struct nvm_store {
   nvm::api::debugger_view seen;  // first
   NVM_POOL* pool = nullptr;
-  nvm::open_store* of = nullptr;  // constant; once it was detached, maybe another store's
+  nvm::open_store* of = nullptr;  // constant; after a detach the structure may serve another store
   std::uint64_t page = 0;
   std::uint32_t number = 0;
   bool read_only = false;

@@ -60,7 +60,8 @@ struct store_facts {
 };
 
 // Protector of the pages of stores that are not attached. It is called under no lock that a caller of the library could
-// hold, and calls nothing of the pool. Without one, pages are not protected.
+// hold, and calls nothing of the pool; but came() and left() are called under open_store::growing, and may tell the
+// tier: lock order open_store::growing, then the lock of tier::swapper. Without one, pages are not protected.
 class store_keeper : public store_watch {
  public:
   // Until close(), pages [offset, offset + bytes) are going to be read, and written if `writes`.  Pages that are
