@@ -12,6 +12,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
 #include <nvm/gc.h>
 #include <nvm/malloc.h>
 #include <nvm/space.h>
@@ -59,31 +60,83 @@ static int is_blank(int fd) {
   return count == 0;
 }
 
-/* The descriptor of a blank file, which no other process replaces while it is open; -1: there is none. */
-static int take_blank(const char* file, struct stat* status) {
-  struct stat now;
-  const int fd = open(file, O_RDONLY | O_CLOEXEC);
-  if (fd < 0) return -1;
-  /* The process that had the lock before may have put a heap there. */
-  if (is_blank(fd) && flock(fd, LOCK_EX) == 0 && fstat(fd, status) == 0 && stat(file, &now) == 0 &&
-      now.st_dev == status->st_dev && now.st_ino == status->st_ino && is_blank(fd))
-    return fd;
-  close(fd);
-  return -1;
+/* The failure of a call that is not the library's. */
+static NVM_POOL* failed(const char* what, const char* file) {
+  fprintf(stderr, "holdfast: %s %s: %s\n", what, file, strerror(errno));
+  return NULL;
 }
 
-static NVM_POOL* open_heap(const char* file) {
+/* The descriptor of a blank file, which no other process replaces while it is open; -1: there is none, -2: no lock. */
+static int take_blank(const char* file, struct stat* status) {
+  struct stat now;
+  /* A lock on NFS needs a file that is open for writing; a pipe would wait. */
+  const int fd = open(file, O_RDWR | O_NONBLOCK | O_NOCTTY | O_CLOEXEC);
+  int found = -1;
+  if (fd < 0) return -1;
+  if (fstat(fd, status) == 0 && S_ISREG(status->st_mode) && is_blank(fd)) {
+    /* The process that had the lock before may have put a heap there. */
+    if (flock(fd, LOCK_EX) != 0) {
+      (void)failed("lock", file);
+      found = -2;
+    } else if (fstat(fd, status) == 0 && stat(file, &now) == 0 && now.st_dev == status->st_dev &&
+               now.st_ino == status->st_ino && is_blank(fd)) {
+      return fd;
+    }
+  }
+  close(fd);
+  return found;
+}
+
+/* Makes the name of a file in the folder of `file` durable. */
+static int sync_folder(const char* file) {
+  char folder[PATH_MAX];
+  const char* slash = strrchr(file, '/');
+  if (slash == NULL) {
+    strcpy(folder, ".");
+  } else {
+    snprintf(folder, sizeof folder, "%.*s", slash == file ? 1 : (int)(slash - file), file);
+  }
+  const int fd = open(folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+  const int synced = fd < 0 ? -1 : fsync(fd);
+  if (fd >= 0) close(fd);
+  return synced;
+}
+
+/* Puts a heap in the place of a blank file, which stays if that is refused.  Under the blank file's lock. */
+static NVM_POOL* replace_blank(const char* file, const nvm_pool_options* options) {
+  char beside[PATH_MAX];
+  if (snprintf(beside, sizeof beside, "%s.holdfast-new", file) >= (int)sizeof beside) {
+    errno = ENAMETOOLONG;
+    return failed("name a heap beside", file);
+  }
+  /* Of a process that was killed here. */
+  if (unlink(beside) != 0 && errno != ENOENT) return failed("remove", beside);
+  NVM_POOL* pool = nvm_pool_create_with(beside, options);
+  if (pool == NULL) return NULL;
+  /* A pool is opened under the name that it will have. */
+  if (nvm_pool_close(pool) != 0) return NULL;
+  if (rename(beside, file) != 0 || sync_folder(file) != 0) return failed("replace", file);
+  return nvm_pool_open_or_create(file, options);
+}
+
+/* Behind links: all parts of the way to a heap see one file. */
+static NVM_POOL* open_heap(const char* name) {
+  char behind[PATH_MAX];
   struct stat status;
   nvm_pool_options options = {0};
   uint32_t medium = NVM_MEDIUM_DETECT;
+  const char* file = realpath(name, behind);
+  if (file == NULL && errno != ENOENT) return failed("find", name);
+  if (file == NULL) file = name; /* the library follows a link to no file */
   if (nvm_medium_for(file, &medium) != 0) return NULL;
   /* On a file system the log takes whole transactions, and END rules are one. */
   if (medium == NVM_MEDIUM_SSD) options.log_bytes = (uint64_t)256 << 20;
   const int blank = take_blank(file, &status);
+  if (blank == -2) return NULL;
   if (blank < 0) return nvm_pool_open_or_create(file, &options);
   options.size = (uint64_t)status.st_size;
-  options.mode = status.st_mode & 0777;
-  NVM_POOL* pool = unlink(file) == 0 ? nvm_pool_open_or_create(file, &options) : NULL;
+  options.mode = (status.st_mode & 0775) | 0600;
+  NVM_POOL* pool = replace_blank(file, &options);
   close(blank);
   return pool;
 }
