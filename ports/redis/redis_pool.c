@@ -42,7 +42,8 @@ int pool_is_on(void) { return heap != NULL; }
 
 static void give_up(const char* what, const char* why) {
   fprintf(stderr, "redis-server: pool %s: %s: %s\n", pool_path(), what, why);
-  serverLog(LL_WARNING, "pool %s: %s: %s", pool_path(), what, why);
+  /* Before the configuration there is no log. */
+  if (server.logfile != NULL) serverLog(LL_WARNING, "pool %s: %s: %s", pool_path(), what, why);
   exit(1);
 }
 static void need(int good, const char* what) {
