@@ -59,6 +59,24 @@ static int leave(struct open_engine* e, int rc) {
 /* ---- with the turn ---- */
 
 static void end(struct open_engine* e) { e->is_open = e->is_begun = 0; }
+/* A thread that ends: the library has rolled its transactions back, before destructors of keys run. */
+static void thread_ended(void* unused) {
+  (void)unused;
+  pthread_mutex_lock(&lock);
+  for (struct open_engine* e = all; e != NULL; e = e->next) {
+    pthread_mutex_lock(&e->turn);
+    if (e->is_open && pthread_equal(e->owner, pthread_self())) {
+      end(e);
+      e->calls = 0;
+    }
+    pthread_mutex_unlock(&e->turn);
+  }
+  pthread_mutex_unlock(&lock);
+}
+static pthread_key_t ending; /* of threads that have begun a transaction */
+static int has_ending;
+static void make_ending(void) { has_ending = pthread_key_create(&ending, thread_ended) == 0; }
+
 static int committed(struct open_engine* e) {
   end(e);
   return nvm_tx_commit(e->pool) == 0 ? UNQLITE_OK : UNQLITE_IOERR;
@@ -69,6 +87,8 @@ static int rolled_back(struct open_engine* e) {
 }
 static int opened(struct open_engine* e) {
   if (e->is_open) return pthread_equal(e->owner, pthread_self()) ? UNQLITE_OK : UNQLITE_BUSY;
+  static pthread_once_t once = PTHREAD_ONCE_INIT;
+  if (pthread_once(&once, make_ending) != 0 || !has_ending || pthread_setspecific(ending, e) != 0) return UNQLITE_NOMEM;
   if (nvm_tx_begin(e->pool) != 0) return UNQLITE_IOERR;
   e->is_open = 1;
   e->owner = pthread_self();
