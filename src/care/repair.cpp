@@ -303,11 +303,19 @@ class repairer {
     return fail(errc::corrupt, "%s", report_.refusals.back().c_str());
   }
 
+  // The name of a copy that does not become the pool.
+  struct dropped {
+    platform::pending_name& name;
+    const platform::file& copy;
+    ~dropped() { name.drop(copy); }
+  };
+
   status publish(const readable_entries& before) {
     const std::string& to = request_.in_place ? request_.path : request_.out;
     platform::pending_name name;
     auto copy = name.begin(to.c_str(), 0600, platform::pending_name::kind::named);
     if (!copy) return copy.error();
+    const dropped at_the_end{name, *copy};
     if (status s = write_copy(name.temporary(), *copy); !s) return s;
     // The check reads it, and the lock tells others that it is in use.
     if (status s = copy->lock_shared(); !s) return s;

@@ -30,6 +30,7 @@ class text_file {
   text_file(const std::string& path, bool write);
   ~text_file() {
     if (owned_ && file_ != nullptr) std::fclose(file_);
+    name_.drop(made_);
   }
   text_file(const text_file&) = delete;
   text_file& operator=(const text_file&) = delete;

@@ -82,6 +82,17 @@ result<std::string> behind_links(const char* path) noexcept try {
   return fail(errc::no_memory, "no memory for a path");
 }
 
+result<file> file_for_questions(const char* path) noexcept try {
+  const auto behind = behind_links(path);
+  if (!behind) return behind.error();
+  const std::string folder = folder_of(*behind);
+  auto nameless = file::open(folder.c_str(), O_TMPFILE | O_RDWR, 0600);
+  if (nameless || !lacks_nameless_files(errno)) return nameless;
+  return file::open(folder.c_str(), O_PATH | O_DIRECTORY);
+} catch (const std::bad_alloc&) {
+  return fail(errc::no_memory, "no memory for a path");
+}
+
 result<file> pending_name::begin(const char* path, unsigned mode, kind how) noexcept try {
   auto behind = behind_links(path);
   if (!behind) return behind.error();
@@ -124,19 +135,11 @@ result<file> pending_name::begin_named(unsigned mode) noexcept {
     if (auto s = made->lock_exclusive(); !s) {
       if (s.error() == errc::busy) continue;
       const int number = errno;
-      ::unlink(name);
+      made->remove_name(name);
       errno = number;
       return s.error();
     }
-    const auto facts = made->facts();
-    if (!facts) {
-      const int number = errno;
-      ::unlink(name);
-      errno = number;
-      return facts.error();
-    }
-    struct ::stat named{};
-    if (::lstat(name, &named) != 0 || named.st_dev != facts->device || named.st_ino != facts->inode) continue;
+    if (!made->has_name(name)) continue;
     is_there_ = true;
     return made;
   }
@@ -170,7 +173,7 @@ status pending_name::give(const file& made) noexcept {
       // Some file systems cannot rename without replacing.
       const bool unknown = errno == EINVAL || errno == ENOSYS || errno == EOPNOTSUPP;
       if (!unknown || ::link(temporary_.c_str(), path_.c_str()) != 0) return failed(path_, "name");
-      drop();
+      drop(made);
     }
     is_there_ = false;
   }
@@ -190,9 +193,9 @@ status pending_name::replace(const file& made) noexcept {
   return sync_directory_of(path_.c_str());  // there is no way back
 }
 
-void pending_name::drop() noexcept {
+void pending_name::drop(const file& made) noexcept {
   const int number = errno;
-  if (is_there_) ::unlink(temporary_.c_str());
+  if (is_there_ && made) made.remove_name(temporary_.c_str());
   is_there_ = false;
   errno = number;
 }

@@ -10,8 +10,8 @@ namespace nvm {
 
 // An enum nvm_medium.  errc::system.
 [[nodiscard]] result<std::uint32_t> detect_medium(const platform::file& file) noexcept;
-// The same of the file at `path`, whatever it is, or of the one that could be made there: nothing stays.  errc::invalid
-// without a path, errc::not_found without its folder, errc::busy where files need a name and another process makes it.
+// The same of the file at `path`, whatever it is, or of the one that could be made there, of which no name is seen.
+// Takes open_pools::guard().  errc::invalid without a path, not_found without its folder, no_space, no_memory, system.
 [[nodiscard]] result<std::uint32_t> detect_medium(const char* path) noexcept;
 
 }  // namespace nvm

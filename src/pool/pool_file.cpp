@@ -166,7 +166,10 @@ void pool_file::release() noexcept {
   if (!forked()) clear_owner();
   slot_.give_back();
   const std::lock_guard lock{open_pools::guard()};
-  if (file_ && !forked()) file_.unlock();
+  if (file_ && !forked()) {
+    name_.drop(file_);  // under the lock
+    file_.unlock();
+  }
   file_.close();
   if (listed_) open_pools::unlist(*this);
   listed_ = false;

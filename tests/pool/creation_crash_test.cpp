@@ -9,6 +9,7 @@
 #include <map>
 #include <random>
 
+#include "pool/place.hpp"
 #include "pool/pool_file.hpp"
 #include "pool_testing.hpp"
 
@@ -183,6 +184,44 @@ TEST_P(creation_crash, leaves_what_another_process_is_making) {
   ASSERT_TRUE(first.give(*made)) << last_message();
   EXPECT_EQ(pool_file::create(path.c_str(), creation(medium)).error(), errc::exists) << last_message();
   EXPECT_EQ(files(), 1U);
+}
+
+// A file that is closed without a name is a leftover; after that the name is that of the process that took it away.
+TEST_P(creation_crash, that_failed_leaves_what_another_process_began_since) {
+  if (GetParam().nameless) GTEST_SKIP() << "nobody sees it";
+  platform::use_file_calls(&table);
+  plan.calls = 0;
+  plan.fatal = ~0U;
+  platform::pending_name second;
+  result<platform::file> others = fail(errc::not_found, "not begun");
+  {
+    platform::pending_name first;
+    auto made = first.begin(path.c_str(), 0600);
+    ASSERT_TRUE(made) << last_message();
+    made->close();
+    others = second.begin(path.c_str(), 0600);
+    ASSERT_TRUE(others) << last_message();
+    first.drop(*made);
+  }
+  EXPECT_TRUE(others->has_name(second.temporary().c_str()));
+  second.drop(*others);
+  EXPECT_EQ(files(), 0U);
+}
+
+TEST_P(creation_crash, is_not_disturbed_by_questions_about_its_medium) {
+  platform::use_file_calls(&table);
+  plan.calls = 0;
+  plan.fatal = ~0U;
+  platform::pending_name name;
+  const auto made = name.begin(path.c_str(), 0600);
+  ASSERT_TRUE(made) << last_message();
+  const auto there = files();
+  const auto medium_of_made = detect_medium(*made), medium_of_path = detect_medium(path.c_str());
+  ASSERT_TRUE(medium_of_path) << last_message();
+  EXPECT_EQ(*medium_of_path, *medium_of_made);
+  EXPECT_EQ(files(), there);
+  name.drop(*made);
+  EXPECT_EQ(files(), 0U);
 }
 
 // Between its first look and its name somebody else has made a file of that name.
