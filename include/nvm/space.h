@@ -17,13 +17,17 @@
 extern "C" {
 #endif
 
-/* The medium that NVM_MEDIUM_DETECT is for a pool at this path, whether a file is there or not: an enum nvm_medium.
- * For programs that choose options by it before they create a pool, such as `log_bytes`, which is all of the log on ssd
- * and a lane elsewhere.  No name is made, and a file that is there is neither read nor locked; if it is a pool,
- * nvm_pool_inspect() tells its own medium.  Links are followed.
+/* The medium that NVM_MEDIUM_DETECT is for a pool created at this path, whether a file is there or not: an enum
+ * nvm_medium.  For programs that choose options by it before they create a pool, such as `log_bytes`, which is all of
+ * the log on ssd and a lane elsewhere.  A pool that is there has a medium of its own, also where it was copied to:
+ * nvm_pool_inspect() tells that.  No name is made, and a file that is there is neither read nor locked.  Links are
+ * followed.
  *
- * Cost: a few system calls.  -1: NVM_E_INVALID (no path, NULL medium), NVM_E_NOT_FOUND (no such folder), NVM_E_BUSY (on
- * a file system without files that have no name another process makes this one), NVM_E_SYSTEM; *medium stays. */
+ * Without a file at the path the folder must let this process write, as for creation.
+ *
+ * Cost: a few system calls.  -1: NVM_E_INVALID (no path, NULL medium), NVM_E_NOT_FOUND (no such folder),
+ * NVM_E_NO_SPACE (the device or the quota has no room for a new file), NVM_E_NO_MEMORY, NVM_E_SYSTEM (such as a folder
+ * that does not let this process write); *medium stays. */
 NVM_API int nvm_medium_for(const char *path, uint32_t *medium);
 
 enum nvm_trim_flags {

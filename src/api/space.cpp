@@ -72,7 +72,7 @@ extern "C" int nvm_medium_for(const char* path, uint32_t* medium) {
   const nvm::platform::in_call here;
   if (medium == nullptr) return api::report(nvm::fail(nvm::errc::invalid, "no room for the medium"));
   const auto found = nvm::detect_medium(path);
-  if (!found) return api::report(found.error());
+  if (!found) return api::report(path == nullptr ? found.error() : api::about(path, found.error()));
   *medium = *found;
   return 0;
 }
