@@ -20,22 +20,25 @@
 namespace nvm::api {
 namespace {
 
-// The place used last, found without a search.
-struct last_place {
-  unsigned side = 0;  // open_structures::number, from 1 on
-  thread_place* place = nullptr;
+// Of a place that is found without a search: the one used last.
+struct found_place {
+  unsigned side;  // open_structures::number, from 1 on
 };
-thread_local constinit last_place last_used;
 // The thread has given its places back: a destructor of it that runs later gets none.
-constexpr last_place of_ended_thread{~0U, nullptr};
+constinit found_place of_ended_thread{~0U};
+thread_local constinit found_place* last_used = nullptr;
+[[nodiscard]] inline bool was_used_last(const open_structures& all) noexcept {
+  return last_used != nullptr && last_used->side == all.number;
+}
 
 // This thread's places, in each side.
 class places_of_thread {
  public:
   ~places_of_thread() {
     const platform::in_call here;
-    last_used = of_ended_thread;
-    for (one& o : all_) {
+    last_used = &of_ended_thread;
+    if (all_ == nullptr) return;
+    for (one& o : *all_) {
       // In a forked child a thread of the parent may hold the lock for ever.
       if (o.of->process != platform::process_id()) continue;
       const std::lock_guard guard{o.of->lock};
@@ -48,61 +51,68 @@ class places_of_thread {
       });
     }
   }
-  [[nodiscard]] result<thread_place*> in(open_structures& side) noexcept try {
-    for (one& o : all_) {
-      if (o.side == side.number) return &o.place;
+  struct one : found_place {
+    explicit one(open_structures& all) : found_place{all.number}, of{all.shared_from_this()}, place{all.places} {}
+    std::shared_ptr<open_structures> of;
+    thread_place place;
+  };
+  [[nodiscard]] result<found_place*> in(open_structures& side) noexcept try {
+    if (all_ == nullptr) all_ = std::make_unique<std::list<one>>();
+    for (one& o : *all_) {
+      if (o.side == side.number) return &o;
     }
-    // Places in sides that were closed are forgotten.
-    all_.remove_if([](const one& o) {
+    // Places in sides that were closed are forgotten, maybe the one used last.
+    last_used = nullptr;
+    all_->remove_if([](const one& o) {
       if (o.of->process != platform::process_id()) return true;
       const std::lock_guard guard{o.of->lock};
       return is_closed(o);
     });
     const std::lock_guard guard{side.lock};
     if (side.closed()) return fail(errc::invalid, "what the lock-free structure lies in was closed");
-    all_.emplace_back(side);
-    return &all_.back().place;
+    all_->emplace_back(side);
+    return &all_->back();
   } catch (const std::bad_alloc&) {
     return fail(errc::no_memory, "no volatile memory for a thread of lock-free structures");
   }
 
  private:
-  struct one {
-    explicit one(open_structures& all) : side{all.number}, of{all.shared_from_this()}, place{all.places} {}
-    unsigned side;
-    std::shared_ptr<open_structures> of;
-    thread_place place;
-  };
   // Its lock is held.
   [[nodiscard]] static bool is_closed(const one& o) noexcept { return o.of->closed() || o.of->number != o.side; }
-  std::list<one> all_;  // a call keeps its place while a visitor makes calls elsewhere
+  // A list: a call keeps its place while a visitor makes calls elsewhere.  Apart, since a library that is loaded late
+  // has little room for what threads have.
+  std::unique_ptr<std::list<one>> all_;
 };
 
 [[gnu::noinline]] status find_last_used(const nvm_lf& lf) noexcept {
-  if (last_used.side == of_ended_thread.side) return fail(errc::no_lane, "the thread has ended");
+  if (last_used == &of_ended_thread) return fail(errc::no_lane, "the thread has ended");
   thread_local places_of_thread mine;
-  const auto place = mine.in(*lf.all);
-  if (!place) return place.error();
-  last_used = {lf.all->number, *place};
+  const auto found = mine.in(*lf.all);
+  if (!found) return found.error();
+  last_used = *found;
   return {};
+}
+// After find_last_used().
+[[nodiscard]] inline thread_place& last_place() noexcept {
+  return static_cast<places_of_thread::one*>(last_used)->place;
 }
 using place_of_call = place_in_use<open_structures>;
 // The calling thread's place, in use.
 [[nodiscard]] inline result<place_of_call> place_in(const nvm_lf& lf) noexcept {
-  if (last_used.side != lf.all->number) [[unlikely]] {
+  if (!was_used_last(*lf.all)) [[unlikely]] {
     if (status s = find_last_used(lf); !s) return s.error();
   }
-  thread_place& place = *last_used.place;
+  thread_place& place = last_place();
   if (status s = begin_use(*lf.all, place); !s) return s.error();
   return place_of_call{*lf.all, place};
 }
 
 // The same, without a number that waits for others.
 [[nodiscard]] result<std::uint64_t> position_in(const nvm_lf& lf) noexcept {
-  if (last_used.side != lf.all->number) [[unlikely]] {
+  if (!was_used_last(*lf.all)) [[unlikely]] {
     if (status s = find_last_used(lf); !s) return s.error();
   }
-  return position_of(*lf.all, *last_used.place);
+  return position_of(*lf.all, last_place());
 }
 
 // Until what the thread has done and seen is durable.  errc::in_doubt: the sync failed that it needed.  0 is a position
@@ -235,9 +245,7 @@ unsigned open_structures::next_number() noexcept {
   return next.fetch_add(1, std::memory_order_relaxed);
 }
 
-bool others_use(const open_structures& all) noexcept {
-  return used_by_others(*all.places, last_used.side == all.number);
-}
+bool others_use(const open_structures& all) noexcept { return used_by_others(*all.places, was_used_last(all)); }
 
 status structures_at_rest(nvm_pool* pool) noexcept {
   bool at_work = object_stores::contents_at_work(pool);
@@ -393,7 +401,7 @@ int nvm_lf_enter(nvm_lf* lf) {
   auto place = api::place_in(*lf);
   if (!place) return api::report(place.error());
   lf->all->side->enter(place->number());
-  ++api::last_used.place->entered;
+  ++api::last_place().entered;
   place->go_on();  // to nvm_lf_leave()
   return 0;
 }
@@ -405,11 +413,11 @@ int nvm_lf_leave(nvm_lf* lf) {
   if (status s = lf->pool->file->ours(); !s) return api::report(s.error());
   const auto place = api::place_in(*lf);
   if (!place) return api::report(place.error());
-  unsigned& entered = api::last_used.place->entered;
+  unsigned& entered = api::last_place().entered;
   if (entered == 0 || !lf->all->side->leave_operation(place->number()))
     return api::report(fail(errc::invalid, "nvm_lf_leave() without nvm_lf_enter()"));
   --entered;
-  api::end_use(*lf->all, *api::last_used.place);  // the one that nvm_lf_enter() has begun
+  api::end_use(*lf->all, api::last_place());  // the one that nvm_lf_enter() has begun
   return 0;
 }
 

@@ -89,7 +89,32 @@ class part_in_use {
 // The transaction of this thread that has the region; nullptr: none has.
 [[nodiscard]] nvm_region_group* group_with(const part_of_thread& p, const nvm_regions* set, std::uint64_t rid) noexcept;
 
-// Runs call(part) -> result<T> for a C caller.
+// Runs call(part) -> result<T> for a C caller, whose part is in use; the set was found usable.
+template <effect What, class Call>
+[[nodiscard]] auto run(nvm_regions* set, const part_in_use& part, Call&& call) noexcept
+    -> decltype(call(std::declval<part_of_thread&>())) {
+  if constexpr (What != effect::looks) {
+    if (status s = accepts_changes(set->pool); !s) return s.error();
+  }
+  // A failed pool refuses at once: the outcome could not be known.
+  if (status s = medium_is_whole(set->pool); !s) return s.error();
+  auto answer = call(*part);
+  if (!answer) {
+    // The answer (absent, present, length) may rest on a change that is not durable yet.
+    const errc why = answer.error();
+    const bool seen = why == errc::not_found || why == errc::exists || why == errc::invalid;
+    if (seen && set->waits) {
+      if (status s = wait_for_position(set, part->number()); !s) return s.error();
+    }
+    return if_intact(set->pool, why).error();
+  }
+  if constexpr (What != effect::begins) {
+    const auto wait = [&] { return wait_for_position(set, part->number()); };
+    if (status s = acknowledge<What>(set, wait); !s) return s.error();
+  }
+  if (status s = no_page_was_lost<What>(set->pool); !s) return s.error();
+  return answer;
+}
 template <effect What, class Call>
 [[nodiscard]] auto run(nvm_regions* set, Call&& call) noexcept -> decltype(call(std::declval<part_of_thread&>())) {
   if (status s = usable(set); !s) return s.error();
@@ -98,24 +123,7 @@ template <effect What, class Call>
   }
   const auto part = part_in(set->pool);
   if (!part) return part.error();
-  // A failed pool refuses at once: the outcome could not be known.
-  if (status s = medium_is_whole(set->pool); !s) return s.error();
-  auto answer = call(**part);
-  if (!answer) {
-    // The answer (absent, present, length) may rest on a change that is not durable yet.
-    const errc why = answer.error();
-    const bool seen = why == errc::not_found || why == errc::exists || why == errc::invalid;
-    if (seen && set->waits) {
-      if (status s = wait_for_position(set, (*part)->number()); !s) return s.error();
-    }
-    return if_intact(set->pool, why).error();
-  }
-  if constexpr (What != effect::begins) {
-    const auto wait = [&] { return wait_for_position(set, (*part)->number()); };
-    if (status s = acknowledge<What>(set, wait); !s) return s.error();
-  }
-  if (status s = no_page_was_lost<What>(set->pool); !s) return s.error();
-  return answer;
+  return run<What>(set, *part, std::forward<Call>(call));
 }
 inline int told(const result<int>& r) noexcept { return r ? *r : report(r.error()); }
 

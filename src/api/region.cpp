@@ -216,7 +216,7 @@ result<int> either(nvm_regions* set, std::uint64_t rid, InGroup&& in_group, Alon
     if (!s) return s.error();
     return 0;
   };
-  return g != nullptr ? run<effect::begins>(set, call) : run<What>(set, call);
+  return g != nullptr ? run<effect::begins>(set, *part, call) : run<What>(set, *part, call);
 }
 template <class T>
 status taken(const result<T>& r, T& out) noexcept {

@@ -48,12 +48,15 @@ struct thread_place {
   std::shared_ptr<thread_places> of;
   unsigned index = 0;
   unsigned number = 0;
+  number_owners::owner* seat = nullptr;  // of `index`, where the number is parked
+  const bool has_positions;
   unsigned uses = 0;     // that nest, under way now
   unsigned entered = 0;  // of these, nvm_lf_enter() without nvm_lf_leave()
   way has = way::nothing;
   std::uint64_t owes = 0;  // LSN of what it had done and seen when its last use ended
 
-  explicit thread_place(std::shared_ptr<thread_places> places) noexcept : of{std::move(places)} {
+  explicit thread_place(std::shared_ptr<thread_places> places) noexcept
+      : of{std::move(places)}, has_positions{of->has_positions} {
     of->users.fetch_add(1, std::memory_order_relaxed);
   }
   ~thread_place() {
@@ -90,6 +93,7 @@ template <class All>
   p.index = *index;
   p.number = number;
   p.has = owners.park(*index) ? thread_place::way::parked : thread_place::way::for_this_use;
+  p.seat = &owners.at(*index);
   p.uses = 1;
   if (p.owes != 0) all.side->owe(number, p.owes);
   return {};
@@ -102,7 +106,7 @@ template <class All>
     ++p.uses;
     return {};
   }
-  if (p.has == thread_place::way::parked && p.of->owners.resume(p.index)) [[likely]] {
+  if (p.has == thread_place::way::parked && p.of->owners.resume(*p.seat)) [[likely]] {
     p.uses = 1;
     return {};
   }
@@ -120,17 +124,17 @@ template <class All>
 template <class All>
 inline void end_use(All& all, thread_place& p) noexcept {
   if (--p.uses != 0) return;
-  if (p.of->has_positions) p.owes = all.side->position(p.number);
+  if (p.has_positions) p.owes = all.side->position(p.number);
   if (p.has == thread_place::way::parked) [[likely]] {
     if (!p.of->owners.is_wanted() || !p.of->owners.unpark(p.index)) [[likely]]
-      return p.of->owners.leave_parked(p.index);
+      return number_owners::leave_parked(*p.seat);
   }
   hand_over(all, p);
 }
 // LSN of all that the thread has done and seen; costs it no number.
 template <class All>
 [[nodiscard]] std::uint64_t position_of(All& all, const thread_place& p) noexcept {
-  return p.uses != 0 && p.of->has_positions ? all.side->position(p.number) : p.owes;
+  return p.uses != 0 && p.has_positions ? all.side->position(p.number) : p.owes;
 }
 
 // The thread ends, whatever uses it has begun.  `leave(number)`: called where it has a number, which nobody has then.

@@ -87,12 +87,13 @@ struct set_state {
     const unsigned most = levelling_.load(std::memory_order_relaxed);
     return most != 0 && changes >= most;
   }
-  // Whether a region's header is to say so many changes in place: eight times between two moves, so that a restart
+  // Whether a region's header is to say so many changes in place: four times between two moves, so that a restart
   // forgets few of them.  A region that moves all the time need not know.
   [[nodiscard]] bool is_to_note(unsigned changes) const noexcept {
-    constexpr unsigned notes = 8;
+    constexpr unsigned notes = 4;
+    constexpr unsigned few = 16;
     const unsigned most = levelling_.load(std::memory_order_relaxed);
-    return most >= 2 * notes && changes % (most / notes) == 0;
+    return most >= few && changes % (most / notes) == 0;
   }
   // Looks in vain after which a writer keeps new readers out; readers that register have lost often before.
   [[nodiscard]] unsigned patience() const noexcept { return counts_readers() ? 64 : 0; }

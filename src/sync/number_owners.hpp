@@ -26,11 +26,22 @@ namespace nvm {
 
 class number_owners {
  public:
+  // What there is of a number; a thread that has parked one may keep a reference.
+  class alignas(line_bytes) owner {
+    friend class number_owners;
+    std::atomic<bool> taken{false};
+    std::atomic<bool> parked{false};  // taken, and one thread's own; stored by that thread, or under taking_parked_
+    std::atomic<bool> in_use{false};  // of a parked one; stored by the thread that first parked it, perhaps late
+    bool taken_back = false;          // from such a thread: it is not parked again
+    bool kept = false;                // parked, and not to be taken
+  };
+
   // `nouns`: what messages call them.  May throw std::bad_alloc.
   explicit number_owners(unsigned count, const char* nouns = "lanes")
       : count_{count}, nouns_{nouns}, owners_{new owner[count]} {}
 
   [[nodiscard]] unsigned count() const noexcept { return count_; }
+  [[nodiscard]] owner& at(unsigned index) noexcept { return owners_[index]; }
 
   // A free number, `hint` if it is free; waits while all are taken; errc::no_lane after `patience`, since threads that
   // hold numbers of two pools in opposite order would wait for ever.
@@ -77,8 +88,8 @@ class number_owners {
     return true;
   }
   // Begins another use, by the number's own thread. False: it was taken away and belongs to another thread now.
-  [[nodiscard]] bool resume(unsigned index) noexcept {
-    owner& l = owners_[index];
+  [[nodiscard]] bool resume(unsigned index) noexcept { return resume(owners_[index]); }
+  [[nodiscard]] bool resume(owner& l) noexcept {
     l.in_use.store(true, std::memory_order_relaxed);
     isa::compiler_fence();
     if (l.parked.load(std::memory_order_relaxed)) return true;
@@ -88,13 +99,13 @@ class number_owners {
   void leave(unsigned index) noexcept {
     if (is_wanted() && unpark(index)) [[unlikely]]
       return release(index);
-    leave_parked(index);
+    leave_parked(owners_[index]);
   }
   // The same, for a caller that has something to do before another thread gets a number: it asks whether one waits, and
   // unparks its own, to release it then.
-  void leave_parked(unsigned index) noexcept {
+  static void leave_parked(owner& l) noexcept {
     // release: pairs with the acquire in take_parked().
-    owners_[index].in_use.store(false, std::memory_order_release);
+    l.in_use.store(false, std::memory_order_release);
   }
   [[nodiscard]] bool is_wanted() const noexcept { return line_.anybody(); }
   // By its own thread, in a use: the number is parked no more, and the use ends by release().  False: it is kept.
@@ -122,14 +133,6 @@ class number_owners {
   }
 
  private:
-  struct alignas(line_bytes) owner {
-    std::atomic<bool> taken{false};
-    std::atomic<bool> parked{false};  // taken, and one thread's own; stored by that thread, or under taking_parked_
-    std::atomic<bool> in_use{false};  // of a parked one; stored by the thread that first parked it, perhaps late
-    bool taken_back = false;          // from such a thread: it is not parked again
-    bool kept = false;                // parked, and not to be taken
-  };
-
   [[nodiscard]] std::optional<unsigned> find(unsigned hint) noexcept {
     for (unsigned k = 0; k < count_; ++k) {
       const unsigned i = (hint + k) % count_;

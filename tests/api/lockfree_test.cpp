@@ -596,6 +596,8 @@ TEST_P(lockfree_face, a_deleted_node_that_is_counted_is_found_by_the_check) {
 
 // Where a removal cannot note what it unlinks, for want of space, it is refused and has done nothing.
 struct full_pool {
+  static constexpr std::size_t large_bytes = 500'000;
+  void* large = nullptr;
   const nvm::tests::scratch place{false};
   NVM_POOL* pool = nullptr;
   nvm_lf* lf = nullptr;
@@ -609,6 +611,17 @@ struct full_pool {
     of.flags = NVM_LF_BYTES;
     lf = pool == nullptr ? nullptr : nvm_lf_open(pool, "one", &of);
     ASSERT_NE(lf, nullptr) << nvm_errormsg();
+    if (!create) return;
+    ASSERT_EQ(nvm_tx_begin(pool), 0);
+    large = nvm_alloc(pool, 1, large_bytes);
+    ASSERT_NE(large, nullptr) << nvm_errormsg();
+    ASSERT_EQ(nvm_tx_commit(pool), 0) << nvm_errormsg();
+  }
+  // A transaction whose log takes the pages that are kept for logs, until it is aborted.
+  void take_what_is_kept() {
+    ASSERT_EQ(nvm_tx_begin(pool), 0);
+    EXPECT_EQ(nvm_tx_log(large, large_bytes), -1);
+    EXPECT_EQ(nvm_errno(), NVM_E_NO_SPACE) << nvm_errormsg();
   }
   void close() {
     ASSERT_EQ(nvm_pool_close(pool), 0) << nvm_errormsg();
@@ -652,11 +665,16 @@ TEST(lockfree_full_pool, refuses_removals_that_it_cannot_note) {
     }};
     inside.get_future().wait();
     const int entries = p.fill();
+    p.take_what_is_kept();
     int gone = 0;
     while (gone < entries && p.remove(gone) == 1) ++gone;
     EXPECT_LT(gone, entries) << "nothing was wanting";
     EXPECT_EQ(nvm_errno(), NVM_E_NO_SPACE) << nvm_errormsg();
     EXPECT_EQ(p.has(gone), 1);
+    EXPECT_EQ(nvm_tx_abort(p.pool), 0);
+    // With what is kept it goes on.
+    EXPECT_EQ(p.remove(gone), 1) << nvm_errormsg();
+    ++gone;
     end.set_value();
     reader.join();
     EXPECT_EQ(nvm_lf_count(p.lf), static_cast<std::uint64_t>(entries - gone));
