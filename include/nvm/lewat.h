@@ -36,6 +36,7 @@ __attribute__((weak)) __thread unsigned long long lewat_groups;   /* transaction
                                                                    * begun */
 __attribute__((weak)) __thread unsigned lewat_open;               /* transactions of one region that are open */
 __attribute__((weak)) __thread int lewat_failed;                  /* a p_write() of the transaction has failed */
+__attribute__((weak)) __thread int lewat_group_failed;            /* a call of the one of several regions has failed */
 
 typedef uint64_t lewat_rid;
 typedef unsigned long long lewat_tid; /* 0: none */
@@ -72,7 +73,7 @@ static inline void p_free(lewat_rid rid) {
   } else if (nvm_errno() == NVM_E_TX_OPEN && nvm_region_drop(lewat_set, rid) == 0) {
     return;
   }
-  lewat_failed = 1;
+  lewat_group_failed = 1;
 }
 static inline void *p_attach(lewat_rid rid) {
   uint64_t size = 0;
@@ -94,7 +95,8 @@ static inline void p_write(lewat_rid rid, const void *wbuffer, void *addr, size_
     fprintf(stderr, "p_write: %s\n", nvm_errormsg());
     abort();
   }
-  lewat_failed = 1;
+  if (lewat_open != 0) lewat_failed = 1;
+  if (lewat_group != NULL) lewat_group_failed = 1;
 }
 static inline int p_append(lewat_rid rid, const void *wbuffer, size_t len) {
   return nvm_region_append(lewat_set, rid, wbuffer, len, NULL);
@@ -131,7 +133,7 @@ static inline lewat_tid mtx_start(void) {
   if (lewat_group != NULL) return 0;
   lewat_group = nvm_region_group_begin(lewat_set, NULL, 0);
   if (lewat_group == NULL) return 0;
-  if (lewat_open == 0) lewat_failed = 0;
+  lewat_group_failed = 0;
   return lewat_group_id = ++lewat_groups;
 }
 static inline int lewat_mtx_over(lewat_tid tid, int commits) {
@@ -142,7 +144,7 @@ static inline int lewat_mtx_over(lewat_tid tid, int commits) {
   return commits ? nvm_region_group_commit(group) : nvm_region_group_abort(group);
 }
 static inline int mtx_end(lewat_tid tid) {
-  if (lewat_failed == 0) return lewat_mtx_over(tid, 1);
+  if (lewat_group_failed == 0) return lewat_mtx_over(tid, 1);
   (void)lewat_mtx_over(tid, 0);
   return -1;
 }

@@ -70,6 +70,7 @@ static int ends_beside_another(lewat_rid one, lewat_rid two) {
   const lewat_tid tid = mtx_start();
   MUST(stx_start(two) == 0);
   p_write(two, "with", p_attach(two), 4);
+  p_free(77); /* there is none: of the other transaction */
   MUST(stx_end(two) == 0 && stx_end(one) == 0);
   mtx_abort(tid);
   MUST(p_get(one, seen) == seen && memcmp(seen, "alone", 5) == 0);
