@@ -18,6 +18,17 @@ constexpr std::string_view suffix = ".holdfast-unfinished";
 constexpr unsigned links_max = 40;    // as the kernel
 constexpr unsigned attempts_max = 8;  // others may begin, die and be cleared away meanwhile
 
+// Whether the path names the file, also where a call of its own that asks fails.
+bool is_name_of(const file& f, const char* path) noexcept {
+  if (f.has_name(path)) return true;
+  char own_path[48];
+  std::snprintf(own_path, sizeof own_path, "/proc/self/fd/%d", f.descriptor());
+  struct ::stat named{};
+  struct ::stat own{};
+  if (::lstat(path, &named) != 0 || ::stat(own_path, &own) != 0) return false;
+  return named.st_dev == own.st_dev && named.st_ino == own.st_ino;
+}
+
 status failed(const std::string& path, const char* what) noexcept {
   const int number = errno;
   const bool full = number == ENOSPC || number == EDQUOT;
@@ -195,7 +206,7 @@ status pending_name::replace(const file& made) noexcept {
 
 void pending_name::drop(const file& made) noexcept {
   const int number = errno;
-  if (is_there_ && made) made.remove_name(temporary_.c_str());
+  if (is_there_ && made && is_name_of(made, temporary_.c_str())) ::unlink(temporary_.c_str());
   is_there_ = false;
   errno = number;
 }
