@@ -64,6 +64,7 @@ class places_of_thread {
     // Places in sides that were closed are forgotten, maybe the one used last.
     last_used = nullptr;
     all_->remove_if([](const one& o) {
+      if (o.place.uses != 0) return false;  // a visitor's caller goes on with it
       if (o.of->process != platform::process_id()) return true;
       const std::lock_guard guard{o.of->lock};
       return is_closed(o);

@@ -126,7 +126,7 @@ inline void end_use(All& all, thread_place& p) noexcept {
   if (--p.uses != 0) return;
   if (p.has_positions) p.owes = all.side->position(p.number);
   if (p.has == thread_place::way::parked) [[likely]] {
-    if (!p.of->owners.is_wanted() || !p.of->owners.unpark(p.index)) [[likely]]
+    if (!p.of->owners.is_wanted() || all.process != platform::process_id() || !p.of->owners.unpark(p.index)) [[likely]]
       return number_owners::leave_parked(*p.seat);
   }
   hand_over(all, p);

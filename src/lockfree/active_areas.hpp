@@ -74,7 +74,7 @@ class active_areas {
       link_at = table + words_per_table_ * 8;
     }
     link_at_ = link_at;
-    return tables_ != 0 ? status{} : grow();
+    return tables_ != 0 ? status{} : grow(false);
   }
 
   [[nodiscard]] std::size_t size() const noexcept { return size_; }
@@ -214,7 +214,7 @@ class active_areas {
   }
   [[nodiscard, gnu::noinline]] result<row*> add(std::uint64_t key, bool allocated, bool ordered) noexcept {
     if (free_ == 0 && used_ == capacity()) {
-      if (status s = grow(); !s) return s.error();
+      if (status s = grow(!allocated); !s) return s.error();
     }
     std::uint32_t i = used_;
     if (free_ != 0) {
@@ -283,12 +283,12 @@ class active_areas {
     return {};
   }
   // One more table, empty, on media.
-  [[nodiscard, gnu::noinline]] status grow() noexcept {
+  [[nodiscard, gnu::noinline]] status grow(bool for_removal) noexcept {
     const std::uint64_t bytes = pages_.sizes().page_bytes();
     const auto table = pages_.take_run(arena_, run_wish{.protocol = nvm::layout::slot_protocol::epoch,
                                                         .owner = layout::directory_owner,
                                                         .bytes = bytes,
-                                                        .for_log = true});  // removals need it
+                                                        .for_log = for_removal});
     if (!table) return table.error();
     if (status s = know(*table); !s) {
       pages_.give(*table);

@@ -347,16 +347,10 @@ class lanes : public number_owners {
 
   template <class Old, class Grow>
   [[nodiscard]] status append_pieces(lane& l, const byte_range& range, Old&& old, Grow&& grow) {
-    constexpr std::uint64_t fits_page = 2048;
-    std::uint64_t most = layout::undo_range_bytes_max;
     for (std::uint64_t done = 0; done < range.bytes;) {
-      const std::uint64_t piece = std::min(range.bytes - done, most);
+      const std::uint64_t piece = std::min(range.bytes - done, layout::undo_range_bytes_max);
       const std::uint64_t from = range.offset + done;
-      if (status s = make_room(l, line_bytes + round_up(piece, 8), grow); !s) {
-        if (s.error() != errc::no_space || piece <= fits_page) return s;
-        most = round_up(piece / 2, 8);  // free pages may lie apart
-        continue;
-      }
+      if (status s = make_room(l, line_bytes + round_up(piece, 8), grow); !s) return s;
       old(from, piece, append_large(l, from, piece));
       done += piece;
     }

@@ -298,6 +298,7 @@ class domain {
   // threads: more in a large pool.
   [[nodiscard]] std::uint64_t waiting_max() const noexcept {
     constexpr std::uint64_t always = std::uint64_t{4} << 20;
+    if (short_of_pages()) return always;
     return std::max(always, (pages_.sizes().capacity_pages << pages_.sizes().page_shift) / 32);
   }
   void collect_if_much_waits() noexcept {

@@ -100,11 +100,9 @@ class leases {
     if (its == nullptr || index >= its->size.load(std::memory_order_acquire)) return false;
     slot& s = its->at(index);
     if (s.place_.load(std::memory_order_acquire) == slot::free) return false;
-    // Of two threads that let it go, one does.  acquire: pairs with the holder's store of the place.
+    // Of two threads that let it go, one does.  relaxed: the load of the place orders it.
     std::uint64_t ticket = l.ticket;
-    if (!s.ticket_.compare_exchange_strong(ticket, ticket | given, std::memory_order_acquire,
-                                           std::memory_order_relaxed))
-      return false;
+    if (!s.ticket_.compare_exchange_strong(ticket, ticket | given, std::memory_order_relaxed)) return false;
     give(s);
     return true;
   }

@@ -148,10 +148,7 @@ class record_log {
     spilled_record(const spilled_record&) = delete;
     spilled_record& operator=(const spilled_record&) = delete;
     [[nodiscard]] status take(unsigned arena, std::uint64_t bytes) noexcept {
-      const auto at = pages.take_run(arena, run_wish{.protocol = nvm::layout::slot_protocol::region,
-                                                     .owner = layout::directory_owner,
-                                                     .bytes = bytes,
-                                                     .for_log = true});
+      const auto at = pages.take_run(arena, nvm::layout::slot_protocol::region, layout::directory_owner, bytes);
       if (!at) return at.error();
       offset = *at;
       return {};
