@@ -146,11 +146,11 @@ result<file> pending_name::begin_named(unsigned mode) noexcept {
     if (auto s = made->lock_exclusive(); !s) {
       if (s.error() == errc::busy) continue;
       const int number = errno;
-      made->remove_name(name);
+      if (is_name_of(*made, name)) ::unlink(name);
       errno = number;
       return s.error();
     }
-    if (!made->has_name(name)) continue;
+    if (!is_name_of(*made, name)) continue;
     is_there_ = true;
     return made;
   }

@@ -98,7 +98,8 @@ class open_store {
     // acquire, in is_open(): an attachment that is seen open is seen with its number.
     return is_open() && attachment() == number;
   }
-  // relaxed: the lock makes it visible to the thread that detaches.
+  // relaxed: the lock makes it visible to the thread that detaches; of a thread that gives a run up, the run's state
+  // does.
   void begin_work() noexcept { at_work_.fetch_add(1, std::memory_order_relaxed); }
   // release: pairs with is_worked_in(); a thread that detaches sees all that was done.
   void end_work() noexcept { at_work_.fetch_sub(1, std::memory_order_release); }

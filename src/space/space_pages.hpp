@@ -32,8 +32,15 @@ void space<M, S>::release_run(std::uint64_t offset, std::uint64_t bytes) noexcep
   const page_state s = index_.states.get(page);
   NVM_ASSERT(s.what() == page_state::type::run);
   no_object_any_more(offset, bytes);
+  if (s.store() != 0) {
+    // Without the reservation the store could be detached before it has the pages back.
+    open_store& store = *index_.stores.at(s.store());
+    store.begin_work();
+    index_.states.set(page, page_state{});
+    release_run_in(s.store(), page, bytes >> g.page_shift);
+    return store.end_work();
+  }
   index_.states.set(page, page_state{});
-  if (s.store() != 0) return release_run_in(s.store(), page, bytes >> g.page_shift);
   give_pages(page, bytes >> g.page_shift);
 }
 

@@ -157,12 +157,14 @@ bool space<M, S>::is_at_rest(open_store& store) noexcept {
     }
     return true;
   });
-  return slots && each_state_in(store, [&](std::uint64_t page, page_state s) {
-           if (s.what() != page_state::type::run) return true;
-           while (!s.reserved() && !s.freeing() && !index_.states.change(page, s, 0)) {
-           }
-           return !s.reserved() && !s.freeing();
-         });
+  const bool runs = slots && each_state_in(store, [&](std::uint64_t page, page_state s) {
+                      if (s.what() != page_state::type::run) return true;
+                      while (!s.reserved() && !s.freeing() && !index_.states.change(page, s, 0)) {
+                      }
+                      return !s.reserved() && !s.freeing();
+                    });
+  // Again: a thread that gives a run up begins its work before the run's state is gone.
+  return runs && !store.is_worked_in();
 }
 
 template <media M, log::settler S>

@@ -620,7 +620,9 @@ struct full_pool {
   // A transaction whose log takes the pages that are kept for logs, until it is aborted.
   void take_what_is_kept() {
     ASSERT_EQ(nvm_tx_begin(pool), 0);
-    EXPECT_EQ(nvm_tx_log(large, large_bytes), -1);
+    constexpr std::size_t step = 2000;  // free pages may lie apart
+    for (std::size_t at = 0; at + step <= large_bytes; at += step)
+      if (nvm_tx_log(static_cast<char*>(large) + at, step) != 0) break;
     EXPECT_EQ(nvm_errno(), NVM_E_NO_SPACE) << nvm_errormsg();
   }
   void close() {
