@@ -608,10 +608,10 @@ typedef struct nvm_pool_info {
   uint32_t medium;  /* enum nvm_medium */
   uint32_t persist; /* enum nvm_persist in force; 0 if the pool is not open in this process */
   uint32_t lanes;
-  uint64_t size, capacity; /* bytes of data space */
-  uint64_t file_bytes;     /* length of the file */
-  uint64_t base;           /* address the pool is mapped at, or prefers */
-  uint64_t used_pages, free_pages; /* free ones with a few that logs alone get, of 64 one and 1024 at most */
+  uint64_t size, capacity;         /* bytes of data space */
+  uint64_t file_bytes;             /* length of the file */
+  uint64_t base;                   /* address the pool is mapped at, or prefers */
+  uint64_t used_pages, free_pages; /* free ones include those kept for logs: a 64th of the capacity, at most 1024 */
   uint64_t log_bytes;
   int64_t owner_pid; /* 0: no process has it open for change */
   uint32_t clean;    /* 1: closed properly; 0: in use, or its owner died (on ssd: after its first change) */

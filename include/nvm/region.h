@@ -77,12 +77,12 @@ enum nvm_regions_decide {
 
 /* Zero-initialise, then set what matters. */
 typedef struct nvm_regions_options {
-  uint32_t flags;    /* enum nvm_regions_flags */
-  uint32_t mode;     /* 0: a missing set is made; 1: it is NVM_E_NOT_FOUND; 2: an existing one is NVM_E_EXISTS */
-  uint32_t replicas; /* regions that may have a replica at a time (NVM_REGION_REPLICA), until it is set anew; 0: as it
+  uint32_t flags;     /* enum nvm_regions_flags */
+  uint32_t mode;      /* 0: a missing set is made; 1: it is NVM_E_NOT_FOUND; 2: an existing one is NVM_E_EXISTS */
+  uint32_t replicas;  /* regions that may have a replica at a time (NVM_REGION_REPLICA), until it is set anew; 0: as it
                         is, 256 at first */
-  uint32_t readers;  /* enum nvm_regions_readers, of the set, until it is set anew; not kept on media */
-  uint32_t decide;   /* enum nvm_regions_decide, of the set, until it is set anew; not kept on media */
+  uint32_t readers;   /* enum nvm_regions_readers, of the set, until it is set anew; not kept on media */
+  uint32_t decide;    /* enum nvm_regions_decide, of the set, until it is set anew; not kept on media */
   uint32_t levelling; /* changes in place after which a region moves, so that memory wears evenly, until it is set anew,
                          not kept on media: 1 to 4095, or NVM_LEVELLING_NEVER; 0: as it is, 100 at first.  A region's
                          count is kept on media, to a quarter of this */
