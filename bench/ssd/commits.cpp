@@ -1,5 +1,5 @@
-// What does a durable commit cost on an ordinary file system, beside LMDB, SQLite and RocksDB on the same one?  And
-// what does an object of 8 MiB to 4 GiB, beside a plain file (objects.cpp)?
+// Cost of a durable commit on an ordinary file system, beside LMDB, SQLite and RocksDB on the same one; and of an
+// object of 8 MiB to 4 GiB, beside a plain file (objects.cpp).
 //
 // An operation puts one value of 100 B, 1 KB or 1 MiB under a random key that is there already, in a transaction of its
 // own, and returns when it is durable. The largest are a region each. Each thread has keys of its own, so the outcome

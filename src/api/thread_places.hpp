@@ -42,7 +42,7 @@ struct thread_places {
   std::atomic<unsigned> users{0};                     // threads that have a place
 };
 
-// What a thread has of them.
+// Place of one thread, with a number or without.
 struct thread_place {
   enum class way : std::uint8_t { nothing, parked, for_this_use };
   std::shared_ptr<thread_places> of;

@@ -95,7 +95,7 @@ class regions final : public region_side {
     return (*t)->number;
   }
   void leave(unsigned who) noexcept override { domain_.leave(*threads_[who]); }
-  // What a call has changed is fenced at its end.
+  // A call ends with a fence of all that it has changed.
   void hand_over(unsigned) noexcept override {}
   void enter(unsigned who) noexcept override { domain_.enter(at(who)); }
   void exit(unsigned who) noexcept override { domain_.exit(at(who)); }

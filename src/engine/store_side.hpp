@@ -18,7 +18,7 @@
 #include <vector>
 
 #include "base/base.hpp"
-#include "space/store_watch.hpp"
+#include "space/cluster_listener.hpp"
 #include "sync/sync.hpp"
 
 namespace nvm {
@@ -62,7 +62,7 @@ struct store_facts {
 // Protector of the pages of stores that are not attached. It is called under no lock that a caller of the library could
 // hold, and calls nothing of the pool; but came() and left() are called under open_store::growing, and may tell the
 // tier: lock order open_store::growing, then the lock of tier::swapper. Without one, pages are not protected.
-class store_keeper : public store_watch {
+class store_keeper : public cluster_listener {
  public:
   // Until close(), pages [offset, offset + bytes) are going to be read, and written if `writes`.  Pages that are
   // accessible already, or of a store that is attached, stay as they are.  These calls nest and come from any thread.

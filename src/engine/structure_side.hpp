@@ -144,7 +144,7 @@ class structure_side {
   [[nodiscard]] virtual const structure_settings& settings() const noexcept = 0;
   // Makes changes by all threads durable, on a log medium up to their positions.
   virtual void settle() noexcept = 0;
-  // Of what threads have done and seen with this number.
+  // LSN of all that threads have done and seen with this number.
   [[nodiscard]] virtual lsn_t position(unsigned who) noexcept = 0;
   // The thread that has the number has also seen what was done up to here.
   virtual void owe(unsigned who, lsn_t position) noexcept = 0;

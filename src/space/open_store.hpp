@@ -5,8 +5,8 @@
 // of the store's arena whether that is still there.  A slot that is taken under this lock keeps the store attached;
 // what takes longer counts as work, begun under the lock.  A thread that detaches holds the lock, too.
 //  `growing` is held by the thread that changes which clusters there are, or how long they are, and while it tells the
-// listener (store_watch.hpp).  `pages` guards the list of clusters and their bitmaps; nothing else is locked under it,
-// and committing threads take it.
+// listener (cluster_listener.hpp).  `pages` guards the list of clusters and their bitmaps; nothing else is locked under
+// it, and committing threads take it.
 //  Objects of this class are used again and never destroyed while their space lives: a thread with a stale place finds
 // a store, and looks whether it has the page that is meant.
 #pragma once

@@ -344,7 +344,7 @@ class space final : public space_types, public region_pages, public store_pages 
   // release: pairs with api/allowed_pages.hpp.
   void rights_are_lost() noexcept override { rights_lost_.fetch_add(1, std::memory_order_release); }
   void settle_everything() noexcept override;
-  void tell_pages_to(store_watch* watch) noexcept override { watch_ = watch; }
+  void tell_pages_to(cluster_listener* watch) noexcept override { watch_ = watch; }
 
   // ---- knowing ----
 
@@ -659,7 +659,7 @@ class space final : public space_types, public region_pages, public store_pages 
   std::atomic<lsn_t> freed_by_{0};
   std::atomic<std::uint64_t> runs_freed_{0};  // newest generation that freed a run; where replays store contents
   std::atomic<std::uint64_t> rights_lost_{0};
-  store_watch* watch_ = nullptr;
+  cluster_listener* watch_ = nullptr;
   std::mutex handing_;                                             // one store at a time is attached or detached
   std::map<unsigned, std::unique_ptr<pages_in_store>> in_stores_;  // under handing_: by their places, while attached
   bool maps_doubtful_ = false;  // a process that was killed may have left words of clusters' maps in caches only

@@ -7,8 +7,8 @@
 #include <shared_mutex>
 
 #include "base/base.hpp"
+#include "space/cluster_listener.hpp"
 #include "space/open_store.hpp"
-#include "space/store_watch.hpp"
 #include "space/structure_pages.hpp"
 #include "sync/sync.hpp"
 
@@ -41,7 +41,7 @@ class store_pages {
   // Says so, when the page map and the attachments show it.
   virtual void rights_are_lost() noexcept = 0;
   // Set while no store is attached; nullptr: none.
-  virtual void tell_pages_to(store_watch* watch) noexcept = 0;
+  virtual void tell_pages_to(cluster_listener* watch) noexcept = 0;
   // Everything that transactions have committed so far is home: none of it can be replayed.
   virtual void settle_everything() noexcept = 0;
 

@@ -26,7 +26,7 @@ namespace nvm {
 
 class number_owners {
  public:
-  // What there is of a number; a thread that has parked one may keep a reference.
+  // State of a number.  A thread that has parked the number may keep a reference.
   class alignas(line_bytes) owner {
     friend class number_owners;
     std::atomic<bool> taken{false};

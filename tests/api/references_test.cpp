@@ -670,7 +670,7 @@ TEST_P(references, a_wrong_count_is_found_and_mended) {
   EXPECT_EQ(findings(place_.path()), "");
 }
 
-// What kept it alive was its count alone, so that no record will say that it has fallen.
+// A saturated count kept the object alive.  No record says that the count has fallen.
 TEST_P(references, a_held_object_whose_count_a_collection_mends_dies_when_it_is_dropped) {
   NVM_POOL* pool = create();
   ASSERT_NE(pool, nullptr);

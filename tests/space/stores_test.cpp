@@ -157,7 +157,7 @@ TEST(stores, detached_are_left_alone_and_attached_again) {
 
 // What is told comes to the pages that the clusters have.
 TEST(stores, tell_of_pages_that_come_and_leave_while_they_are_attached) {
-  class listener final : public store_watch {
+  class listener final : public cluster_listener {
    public:
     void came(std::uint64_t offset, std::uint64_t bytes) noexcept override {
       for (std::uint64_t at = offset; at < offset + bytes; at += page_bytes) EXPECT_TRUE(pages.insert(at).second) << at;
