@@ -124,7 +124,7 @@ void who_makes_an_extent_is_killed(player& p) {
     come_and_go(p, 15 * 1024);
   }
 }
-const crash_shape little_room{10, 16, 16, 2, 1024, 64 * 1024};
+const crash_shape little_room{10, 17, 17, 2, 1024, 64 * 1024};
 
 // The pages of logs that overflow are free again when the transaction ends, or when the process after it has recovered.
 void overflowing_logs_are_killed(player& p) {

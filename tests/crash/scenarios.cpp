@@ -282,7 +282,7 @@ void pages_get_another_use(player& p) {
     v->commit();
   }
 }
-const crash_shape narrow{10, 24, 24, 2, 1024, 64 * 1024};
+const crash_shape narrow{10, 25, 25, 2, 1024, 64 * 1024};
 
 // Overflow segments of one transaction's log are the next one's pages.
 void log_pages_get_another_use(player& p) {
@@ -306,7 +306,7 @@ void log_pages_get_another_use(player& p) {
     v->commit();
   }
 }
-const crash_shape tight{10, 16, 16, 2, 1024, 16 * 1024};
+const crash_shape tight{10, 17, 17, 2, 1024, 16 * 1024};
 
 // Each lane allocates in extents of its own, so that nothing is ever settled: all of it is left to recovery.
 void lanes_keep_to_themselves(player& p) {
@@ -366,7 +366,7 @@ void the_last_slot_is_used_at_once(player& p) {
     v->commit();
   }
 }
-const crash_shape full{10, 16, 16, 2, 1024, 64 * 1024};
+const crash_shape full{10, 17, 17, 2, 1024, 64 * 1024};
 
 // A pool gets types, more of them, others; a transaction that brings them aborts, another one works meanwhile.
 void the_types_change(player& p) {

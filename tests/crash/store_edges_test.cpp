@@ -19,7 +19,8 @@ using explore::subject;
 bool is_own(const std::string& place) {
   // Those of pages for lock-free structures: lockfree_edges_test.cpp.
   if (place == "store/E12" || place == "store/E13") return false;
-  return place.starts_with("store/") || place.find("space/space_stores.hpp") != std::string::npos;
+  return place.starts_with("store/") || place.find("space/space_stores.hpp") != std::string::npos ||
+         place.find("space/space_store_visits.hpp") != std::string::npos;
 }
 std::vector<place_in_sources> ours(const std::regex& what, bool by_line) {
   std::vector<place_in_sources> all = places_in_sources({"space"}, what, by_line);

@@ -13,7 +13,7 @@ namespace nvm::tests {
 struct crash_shape {
   unsigned page_shift = 10;
   std::uint64_t size_pages = 40;
-  std::uint64_t capacity_pages = 40;
+  std::uint64_t capacity_pages = 40;  // a sixteenth is kept for logs: space::keep_pages_for_logs()
   std::uint32_t lanes = 2;
   std::uint64_t lane_bytes = 1024;
   std::uint64_t ring_bytes = 16 * 1024;  // ssd
