@@ -425,20 +425,23 @@ class transaction : public transaction_core<M, log::lanes<M>> {
     return fail(errc::no_memory, "no volatile memory for old bytes");
   }
 
-  [[nodiscard]] status keep_durable() noexcept try {
+  [[nodiscard]] status keep_durable() noexcept {
+    const status s = append_durable();
+    // Also where only some fit: they are old bytes of the enclosing level if this one is given up.
+    media_.fence(edge{"undo/E1"});
+    return s;
+  }
+  [[nodiscard]] status append_durable() noexcept try {
     // Before the log has any of them: an abort needs all old bytes.
     std::size_t pieces = 0;
     for (const byte_range& r : durable_) pieces += ceil_div(r.bytes, piece_max);
     if (undo_.capacity() - undo_.size() < pieces) undo_.reserve(std::max(undo_.size() + pieces, 2 * undo_.capacity()));
-    status s = lanes_.append_undo(
+    return lanes_.append_undo(
         lane_, durable_.data(), durable_.size(),
         [&](std::uint64_t offset, std::uint64_t bytes, const std::byte* old) {
           undo_.push_back({offset, bytes, old, no_allocation});
         },
         [&](std::uint64_t bytes, bool last) { return more_log(bytes, last); });
-    // Also where only some fit: they are old bytes of the enclosing level if this one is given up.
-    media_.fence(edge{"undo/E1"});
-    return s;
   } catch (const std::bad_alloc&) {
     return fail(errc::no_memory, "no volatile memory for the list of old bytes");
   }
