@@ -428,6 +428,18 @@ void the_log_goes_round_once_it_is_emptied(player& p) {
     t->commit();
   }
 }
+// Two laps of records of two lines, in a ring of 15: one of them does not fit before the end.
+void the_log_ends_inside_a_record(player& p) {
+  auto setup = p.begin(0);
+  const std::uint64_t x = setup->alloc(200, 1);
+  setup->commit();
+  for (std::uint8_t i = 0; i < 19; ++i) {
+    if (i % 5 == 4) p.checkpoint();
+    auto t = p.begin(0);
+    t->write(x, 8U * i, 56, static_cast<std::uint8_t>(i + 0x20));
+    t->commit();
+  }
+}
 
 // Bytes written to an object are still in the log when it is freed, and its slots are the only room for the next.
 void the_last_room_is_logged_freed_and_reused(player& p) {
@@ -609,6 +621,7 @@ const std::vector<scenario>& all_scenarios() {
       {"the last extent is shared", the_last_extent_is_shared, full},
       {"lanes overwrite each other", lanes_overwrite_each_other},
       {"the log goes round once it is emptied", the_log_goes_round_once_it_is_emptied},
+      {"the log ends inside a record", the_log_ends_inside_a_record},
       {"the last room is logged, freed and reused", the_last_room_is_logged_freed_and_reused, full},
       {"the last pages are logged, freed and reused", the_last_pages_are_logged_freed_and_reused, full},
       {"commits are grouped", commits_are_grouped, {}, false, true},
