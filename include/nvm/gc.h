@@ -98,7 +98,7 @@ typedef struct nvm_gc_options {
   void *argument; /* of all functions */
   /* With `beside`: the calling thread takes no more of a processor than this, and sleeps meanwhile; 0: all of it. */
   uint32_t processor_percent;
-  uint32_t reserved0;
+  uint32_t struct_bytes; /* sizeof(nvm_gc_options), or 0: "Options" in nvm/nvm.h */
   /* Called for each pointer that can be reached and leads to no object of the pool, in the order of the objects'
    * addresses, before anything is freed; not with `beside` or `conservative`.  Weak pointers count.  Static ones
    * (NVM_STATIC_PTR) only where they lead to nothing that the pool remembers of programs; guessed ones only into the

@@ -48,10 +48,10 @@ enum nvm_kv_open_mode {
 };
 /* Zero-initialise, then set what matters. */
 typedef struct nvm_kv_options {
-  uint32_t index; /* enum nvm_kv_index; another one than the stored one: NVM_E_TYPE_MISMATCH, naming both */
-  uint32_t mode;  /* enum nvm_kv_open_mode */
-  uint32_t flags; /* enum nvm_kv_open_flags */
-  uint32_t reserved_flags;
+  uint32_t index;        /* enum nvm_kv_index; another one than the stored one: NVM_E_TYPE_MISMATCH, naming both */
+  uint32_t mode;         /* enum nvm_kv_open_mode */
+  uint32_t flags;        /* enum nvm_kv_open_flags */
+  uint32_t struct_bytes; /* sizeof(nvm_kv_options), or 0: "Options" in nvm/nvm.h; so in what follows here */
   uint64_t reserved[5];
 } nvm_kv_options;
 /* Every entry has a checksum of its key, its value and its place.  It finds damage by a medium, or by a program that
@@ -203,7 +203,8 @@ typedef struct nvm_kv_salvage_options {
    * is none. */
   void (*lost)(uint64_t place, const void *key, size_t key_bytes, const char *what, void *argument);
   void *argument;
-  uint64_t reserved[4]; /* zero */
+  uint64_t struct_bytes;
+  uint64_t reserved[3]; /* zero */
 } nvm_kv_salvage_options;
 /* Reads what can be read of a store, also in a pool file that does not open; no process may have it open for change.
  * The call follows links as far as they are sound, then searches all records of the pool for those of the store.  It
@@ -226,7 +227,8 @@ typedef struct nvm_kv_drop_options {
   /* Called now and then by the calling thread: entries that are gone, of all.  It may call nothing on the pool. */
   void (*progress)(uint64_t done, uint64_t total, void *argument);
   void *argument;
-  uint64_t reserved[4]; /* zero */
+  uint64_t struct_bytes;
+  uint64_t reserved[3]; /* zero */
 } nvm_kv_drop_options;
 /* The same; NULL options: all zero. */
 NVM_API int nvm_kv_drop_with(NVM_POOL *pool, const char *name, const nvm_kv_drop_options *options);

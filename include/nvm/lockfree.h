@@ -78,17 +78,18 @@ enum nvm_lf_recovery {                      /* of nodes of areas that were in us
  * a process chooses, 0: the default, or what was chosen.  Another choice later is NVM_E_BUSY until the pool is closed;
  * another size of areas than the pool has is NVM_E_EXISTS. */
 typedef struct nvm_lf_options {
-  uint32_t kind;       /* enum nvm_lf_kind; 0: the structure's own; a new one is a hash table */
-  uint32_t flags;      /* enum nvm_lf_flags */
-  uint64_t expected;   /* of a new one: about how many keys it will have (cells that a hash table begins with) */
-  uint32_t mode;       /* 0: a missing one is made; 1: it is NVM_E_NOT_FOUND; 2: an existing one is NVM_E_EXISTS */
-  uint32_t links;      /* enum nvm_lf_links */
-  uint32_t allocation; /* enum nvm_lf_allocation */
-  uint32_t recovery;   /* enum nvm_lf_recovery */
-  uint32_t area_bytes; /* of an area that the active page table names: a power of two, NVM_LF_AREA_MIN (by default) to
+  uint32_t kind;         /* enum nvm_lf_kind; 0: the structure's own; a new one is a hash table */
+  uint32_t flags;        /* enum nvm_lf_flags */
+  uint64_t expected;     /* of a new one: about how many keys it will have (cells that a hash table begins with) */
+  uint32_t mode;         /* 0: a missing one is made; 1: it is NVM_E_NOT_FOUND; 2: an existing one is NVM_E_EXISTS */
+  uint32_t links;        /* enum nvm_lf_links */
+  uint32_t allocation;   /* enum nvm_lf_allocation */
+  uint32_t recovery;     /* enum nvm_lf_recovery */
+  uint32_t area_bytes;   /* of an area that the active page table names: a power of two, NVM_LF_AREA_MIN (by default) to
                           NVM_LF_AREA_MAX; kept by the pool.  Larger ones: fewer entries written, more to look at after
                           a crash */
-  uint32_t reserved[3];
+  uint32_t struct_bytes; /* sizeof(nvm_lf_options), or 0: "Options" in nvm/nvm.h */
+  uint32_t reserved[2];  /* zero */
 } nvm_lf_options;
 
 /* Opens a structure of the pool; NULL options: all zero.  The first call in a pool frees entries that the last process

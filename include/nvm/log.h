@@ -35,7 +35,8 @@ typedef struct nvm_log_options {
   uint32_t fault_threads;
   /* Pages of 4 KiB that one touch may bring where a program reads upward, 1 to 256; default 16.  1: what it touches. */
   uint32_t fault_around;
-  uint64_t reserved[3]; /* zero */
+  uint64_t struct_bytes; /* sizeof(nvm_log_options), or 0: "Options" in nvm/nvm.h */
+  uint64_t reserved[2];  /* zero */
 } nvm_log_options;
 
 #ifdef __cplusplus

@@ -6,10 +6,13 @@
  *
  * Conventions.  Calls that return a pointer return NULL on failure, calls that return int return 0 or -1.  After a
  * failure nvm_errno() is a stable NVM_E... code and nvm_errormsg() a sentence that names what was found and what was
- * expected; both are per thread.  `errno` keeps the system's code when a system call was the cause.
+ * expected; both are per thread.  `errno` keeps the system's code when a system call was the cause.  A call whose
+ * failure looks like a value says so where it is declared.  nvm_errno() does not tell the two apart: a call that
+ * succeeds leaves it as it was.
  *
- * A call whose failure looks like a value says so where it is declared.  nvm_errno() does not tell the two apart: a
- * call that succeeds leaves it as it was.
+ * Options.  Structs of options may grow with each release.  Their struct_bytes says how long the struct is that the
+ * program was compiled with: sizeof, or 0 for its length in the first release, so that a program which sets a later
+ * field sets struct_bytes, too.  A field that is set and that the library does not know is NVM_E_INVALID.
  *
  * Threads.  Any thread may use any pool.  A thread has at most one open transaction per pool; a transaction belongs to
  * the thread that began it.  Transactions give atomicity and durability, not isolation: the program keeps its own locks
@@ -270,6 +273,7 @@ typedef struct nvm_pool_options {
   uint64_t address;        /* of the pool, a multiple of 1 GiB inside the window, NVM_E_ADDRESS if taken; 0: its own */
   const struct nvm_tier_options *tier; /* nvm/tier.h: a second file for cold pages; NULL: as the pool says */
   const struct nvm_log_options *log;   /* nvm/log.h: sizes and thresholds of NVM_ENGINE_LOG; NULL: the defaults */
+  uint64_t struct_bytes, reserved[4];  /* sizeof(nvm_pool_options), or 0: see "Options"; zero */
 } nvm_pool_options;
 
 /* Creates the file and an empty pool of `size` bytes of data space in it, opens it.  The file must not exist; symbolic
@@ -523,9 +527,8 @@ typedef struct nvm_field_info {
   uint64_t bytes;   /* of one element */
   uint64_t count;   /* elements; 0: a flexible array, as many as the object has room for */
   uint32_t kind;    /* enum nvm_field_kind */
-  uint32_t
-      target; /* pointers: id of the type pointed to, 0: any; NVM_FIELD_BY_VISITOR: id of the type with the visitor */
-  uint32_t inner; /* NVM_FIELD_STRUCTURE, _BY_VISITOR, _UNION: so many of the fields that follow lie in one element */
+  uint32_t target;  /* pointers: id of the type pointed to, 0: any; NVM_FIELD_BY_VISITOR: id of the visitor's type */
+  uint32_t inner;   /* NVM_FIELD_STRUCTURE, _BY_VISITOR, _UNION: so many of the fields that follow lie in one element */
   uint32_t reserved;
   /* NVM_FIELD_UNION: which of its members counts, as the pool has it (docs/format.md); else "". */
   const char *tag;
@@ -552,8 +555,7 @@ NVM_API int nvm_register_types(const void *layouts, size_t bytes);
 
 /* ---- objects ----------------------------------------------------------------------------------------------------- */
 
-/* Largest type id. */
-#define NVM_TYPE_MAX 0xFFFFFFFFu
+#define NVM_TYPE_MAX 0xFFFFFFFFu /* largest type id */
 
 /* Allocates `size` bytes (1 .. capacity), 16-byte aligned, contents unspecified, in the pool's open transaction: the
  * object exists when the transaction commits, and its bytes need no nvm_tx_log until then.  NULL on failure, which
@@ -592,8 +594,7 @@ typedef struct nvm_statistics {
   uint64_t durable_waits;                        /* ssd: log syncs that a commit waited for */
   uint64_t checkpoints;                          /* ssd */
   uint64_t grown_bytes;
-  uint64_t truncations; /* redo: times that the rings were emptied */
-  uint64_t home_lines;  /* redo: lines that this wrote home */
+  uint64_t truncations, home_lines; /* redo: times that the rings were emptied; lines that this wrote home */
   /* log: chunks of the log that were cleaned, bytes of contents that this moved; bytes of contents and entries that
    * live in the log, bytes of volatile memory of the index to them */
   uint64_t cleaned_chunks, moved_bytes, live_bytes, mapping_bytes;
@@ -619,13 +620,12 @@ typedef struct nvm_pool_info {
   /* Transactions that this process rolled back or completed when it opened the pool; on ssd the records that it found
    * in the log, one for each transaction and for each change of the pool's own. */
   uint64_t recovered_transactions;
-  uint64_t recovery_ns; /* duration of that open */
-  uint32_t engine;      /* enum nvm_engine, never 0 */
-  uint32_t validation;  /* enum nvm_validation */
-  uint64_t home;        /* address of objects with virtual addresses (NVM_ENGINE_LOG); 0: objects are in the file */
-  uint64_t home_bytes;
-  uint64_t untyped; /* enum nvm_untyped: what the pool takes objects for whose type is described nowhere */
-  uint64_t copied;  /* 1: a copy of a pool that was in use or whose owner had died: opening it is refused, NVM_E_COPY */
+  uint64_t recovery_ns;      /* duration of that open */
+  uint32_t engine;           /* enum nvm_engine, never 0 */
+  uint32_t validation;       /* enum nvm_validation */
+  uint64_t home, home_bytes; /* of objects with virtual addresses (NVM_ENGINE_LOG); 0: objects are in the file */
+  uint64_t untyped;          /* enum nvm_untyped: what the pool takes objects for whose type is described nowhere */
+  uint64_t copied; /* 1: a copy of a pool that was in use or whose owner had died: opening it is refused, NVM_E_COPY */
   /* Addresses that stored pointers may assume, the preferred one first: several while a relocation is not finished. */
   uint64_t base_count;
   uint64_t bases[8];
@@ -687,7 +687,7 @@ typedef struct nvm_check_options {
   /* Gets what is no finding: each pointer that leads to no object, with its object, field and type; offset is that of
    * the object.  NULL: such pointers are counted only. */
   nvm_check_report note;
-  uint64_t reserved[3]; /* zero */
+  uint64_t struct_bytes, reserved[2]; /* sizeof(nvm_check_options), or 0; zero */
 } nvm_check_options;
 NVM_API int64_t nvm_pool_check_with(const char *path, const nvm_check_options *options, nvm_check_summary *summary);
 

@@ -86,7 +86,8 @@ typedef struct nvm_regions_options {
   uint32_t levelling; /* changes in place after which a region moves, so that memory wears evenly, until it is set anew,
                          not kept on media: 1 to 4095, or NVM_LEVELLING_NEVER; 0: as it is, 100 at first.  A region's
                          count is kept on media, to a quarter of this */
-  uint32_t reserved[2];
+  uint32_t struct_bytes; /* sizeof(nvm_regions_options), or 0: "Options" in nvm/nvm.h */
+  uint32_t reserved[1];  /* zero */
 } nvm_regions_options;
 #define NVM_LEVELLING_NEVER UINT32_MAX
 

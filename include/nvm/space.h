@@ -36,8 +36,8 @@ enum nvm_trim_flags {
 
 /* Zero-initialise, then set what matters. */
 typedef struct nvm_trim_options {
-  uint32_t flags; /* enum nvm_trim_flags */
-  uint32_t reserved0;
+  uint32_t flags;        /* enum nvm_trim_flags */
+  uint32_t struct_bytes; /* sizeof(nvm_trim_options), or 0: "Options" in nvm/nvm.h */
   /* Called now and then by the calling thread: bytes of the pool that were looked at, of all.  Non-zero ends the call,
    * which returns 0; what was given back until then is.  It may call nothing on the pool. */
   int (*progress)(uint64_t done, uint64_t total, void *argument);

@@ -60,10 +60,10 @@ typedef struct nvm_store nvm_store;
 
 /* Zero-initialise, then set what matters. */
 typedef struct nvm_store_options {
-  uint32_t mode;     /* permission bits; 0: 0600 */
-  uint32_t reserved; /* zero */
-  uint64_t quota;    /* bytes that the store's pages may take, headers counted; 0: as many as the pool has */
-  uint64_t more[4];  /* zero */
+  uint32_t mode;         /* permission bits; 0: 0600 */
+  uint32_t struct_bytes; /* sizeof(nvm_store_options), or 0: "Options" in nvm/nvm.h; so in what follows here */
+  uint64_t quota;        /* bytes that the store's pages may take, headers counted; 0: as many as the pool has */
+  uint64_t more[4];      /* zero */
 } nvm_store_options;
 
 /* Makes a store of one page, owned by the process's effective user and group.  One transaction, name included: three
@@ -201,8 +201,8 @@ enum nvm_store_collections {
 
 typedef struct nvm_store_gc_options {
   uint32_t dry_run; /* 1: garbage is counted, nothing freed; the pool or store may be open read-only */
-  uint32_t reserved0;
-  uint64_t reserved[3];
+  uint32_t struct_bytes;
+  uint64_t reserved[3]; /* zero */
 } nvm_store_gc_options;
 typedef struct nvm_store_gc_report {
   uint64_t objects; /* looked at */
@@ -266,7 +266,8 @@ typedef struct nvm_stores_options {
   uint32_t collect_period_ms; /* from one round over detached stores to the next; 0: 5000 */
   uint32_t collect_load;      /* percent of all processors that may be busy while detached stores are collected,
                                  by the system's load average of a minute; 0: 50 */
-  uint64_t reserved[4];
+  uint64_t struct_bytes;
+  uint64_t reserved[3]; /* zero */
 } nvm_stores_options;
 /* NVM_E_EXISTS: `burst` is set, and the pool has a catalogue already.  NVM_E_READ_ONLY: `collect` in a pool that is
  * open read-only.  NVM_E_SYSTEM: no thread for detached stores. */

@@ -58,10 +58,11 @@ enum nvm_tier_compression {
 /* Zero-initialise, then set what matters. */
 typedef struct nvm_tier_options {
   const char *path; /* of the second file; NULL: as the pool says.  It is made if the pool has none yet.  ssd: NULL */
-  uint64_t fast_bytes;  /* of data in fast memory at most, 256 KiB at least; 0: as the pool says.  ssd: a quarter */
-  uint32_t policy;      /* enum nvm_tier_policy */
-  uint32_t compression; /* enum nvm_tier_compression, of what is written from now on */
-  uint64_t reserved[4]; /* zero */
+  uint64_t fast_bytes;   /* of data in fast memory at most, 256 KiB at least; 0: as the pool says.  ssd: a quarter */
+  uint32_t policy;       /* enum nvm_tier_policy */
+  uint32_t compression;  /* enum nvm_tier_compression, of what is written from now on */
+  uint64_t struct_bytes; /* sizeof(nvm_tier_options), or 0: "Options" in nvm/nvm.h */
+  uint64_t reserved[3];  /* zero */
 } nvm_tier_options;
 
 typedef struct nvm_tier_statistics {

@@ -11,6 +11,7 @@
 #include <thread>
 
 #include "api/pool_object.hpp"
+#include "base/given_options.hpp"
 #include "nvm/malloc.h"
 #include "space/face.hpp"
 #include "tier/tier.hpp"
@@ -209,7 +210,9 @@ NVM_POOL* nvm_pool_after_fork(NVM_POOL* pool, const nvm_pool_options* options, u
   if (!parents.forked()) {
     return api::report_null<NVM_POOL>(fail(errc::invalid, "pool %s is not of a parent process", parents.path()));
   }
-  nvm_pool_options o = options == nullptr ? nvm_pool_options{} : *options;
+  const auto known = nvm::given_options<176>(options, "nvm_pool_options");
+  if (!known) return api::report_null<NVM_POOL>(known.error());
+  nvm_pool_options o = *known;
   if (o.address == 0) o.address = reinterpret_cast<std::uintptr_t>(parents.base());
   const auto until = clock::now() + std::chrono::milliseconds{wait_ms};
   NVM_POOL* ours = nvm_pool_open_with(parents.path(), &o);

@@ -1,5 +1,6 @@
 // The tracing collector of the C interface: roots, refusals, and the frees.
 #include "nvm/gc.h"
+#include "base/given_options.hpp"
 
 #include <algorithm>
 #include <chrono>
@@ -475,8 +476,7 @@ status admit(const nvm_pool* pool, const nvm_gc_options& options) noexcept {
   if (pool->file->read_only() && options.dry_run == 0) {
     return fail(errc::read_only, "%s is open read-only: only a dry run can look for garbage", pool->file->path());
   }
-  if (options.reserved0 != 0 ||
-      std::any_of(std::begin(options.reserved), std::end(options.reserved), [](std::uint64_t r) { return r != 0; }))
+  if (std::any_of(std::begin(options.reserved), std::end(options.reserved), [](std::uint64_t r) { return r != 0; }))
     return fail(errc::invalid, "a reserved field of the options is not 0");
   if (options.untyped > 2) return fail(errc::invalid, "untyped: found %u, expected at most 2", options.untyped);
   if (options.pointer != nullptr && options.conservative != 0)
@@ -527,11 +527,11 @@ extern "C" {
 
 int nvm_gc(NVM_POOL* pool, const nvm_gc_options* options, nvm_gc_report* report) {
   const nvm::platform::in_call here;
-  const nvm_gc_options none{};
   nvm_gc_report unread;
   nvm_gc_report& to = report != nullptr ? *report : unread;
   to = {};
-  return api::answer(api::collect(pool, options != nullptr ? *options : none, to));
+  const auto o = nvm::given_options<80>(options, "nvm_gc_options");
+  return o ? api::answer(api::collect(pool, *o, to)) : api::report(o.error());
 }
 
 void* nvm_object_around(NVM_POOL* pool, const void* p) {

@@ -15,6 +15,7 @@
 
 #include "api/lockfree_handle.hpp"
 #include "api/object_stores.hpp"
+#include "base/given_options.hpp"
 #include "nvm/store_lockfree.h"
 #include "platform/platform.hpp"
 
@@ -302,14 +303,14 @@ using nvm::status;
 extern "C" {
 
 nvm_lf* nvm_lf_open(NVM_POOL* pool, const char* name, const nvm_lf_options* options) {
-  constexpr nvm_lf_options none{};
   const nvm::platform::in_call here;
   if (status s = api::usable_by_structures(pool); !s) return api::report_null<nvm_lf>(s.error());
-  const nvm_lf_options& o = options == nullptr ? none : *options;
-  const auto wanted = api::settings_for(name, o);
+  const auto o = nvm::given_options<48>(options, "nvm_lf_options");
+  if (!o) return api::report_null<nvm_lf>(o.error());
+  const auto wanted = api::settings_for(name, *o);
   if (!wanted) return api::report_null<nvm_lf>(wanted.error());
   const auto all = api::structures_of(pool, *wanted);
-  const auto lf = all ? api::open_one(pool, **all, name, o, *wanted) : nvm::result<nvm_lf*>{all.error()};
+  const auto lf = all ? api::open_one(pool, **all, name, *o, *wanted) : nvm::result<nvm_lf*>{all.error()};
   if (status s = api::if_intact(pool, lf ? status{} : status{lf.error()}); !s) {
     return api::report_null<nvm_lf>(s.error());
   }
@@ -317,13 +318,13 @@ nvm_lf* nvm_lf_open(NVM_POOL* pool, const char* name, const nvm_lf_options* opti
 }
 
 nvm_lf* nvm_lf_open_in(nvm_store* store, const char* name, const nvm_lf_options* options) {
-  constexpr nvm_lf_options none{};
   const nvm::platform::in_call here;
-  const nvm_lf_options& o = options == nullptr ? none : *options;
-  const auto wanted = api::settings_for(name, o);
+  const auto o = nvm::given_options<48>(options, "nvm_lf_options");
+  if (!o) return api::report_null<nvm_lf>(o.error());
+  const auto wanted = api::settings_for(name, *o);
   if (!wanted) return api::report_null<nvm_lf>(wanted.error());
   const auto lf = api::in_structures_of(
-      store, *wanted, [&](api::open_structures& all) { return api::open_one(store->pool, all, name, o, *wanted); });
+      store, *wanted, [&](api::open_structures& all) { return api::open_one(store->pool, all, name, *o, *wanted); });
   if (!lf && store == nullptr) return api::report_null<nvm_lf>(lf.error());
   if (status s = api::if_intact(store->pool, lf ? status{} : status{lf.error()}); !s) {
     return api::report_null<nvm_lf>(s.error());

@@ -15,6 +15,7 @@
 #include "api/fork.hpp"
 #include "api/object_stores.hpp"
 #include "api/pool_object.hpp"
+#include "base/given_options.hpp"
 #include "engine/direct.hpp"
 #include "engine/log_choice.hpp"
 #include "engine/names.hpp"
@@ -27,7 +28,6 @@
 namespace nvm::api {
 namespace {
 
-constexpr nvm_pool_options no_options{};
 // Number of lanes where lanes are volatile: enough for any machine's threads.
 constexpr unsigned volatile_lanes = 64;
 constexpr unsigned cleaners_max = 64;
@@ -49,6 +49,28 @@ engines::log_choice log_choice_of(const nvm_pool_options& o) noexcept {
   log.fault_around = o.log->fault_around;
   return log;
 }
+
+// What a program gives to an open or a creation, as this library knows it.
+class known_options {
+ public:
+  explicit known_options(const nvm_pool_options* given) noexcept
+      : pool_{given_options<176>(given, "nvm_pool_options")} {
+    if (!pool_ || pool_->log == nullptr) return;
+    log_ = given_options<64>(pool_->log, "nvm_log_options");
+    if (log_) pool_->log = &*log_;
+  }
+  known_options(const known_options&) = delete;
+  known_options& operator=(const known_options&) = delete;
+  [[nodiscard]] status state() const noexcept {
+    if (!pool_) return pool_.error();
+    return log_ ? status{} : status{log_.error()};
+  }
+  [[nodiscard]] const nvm_pool_options& operator*() const noexcept { return *pool_; }
+
+ private:
+  result<nvm_pool_options> pool_;
+  result<nvm_log_options> log_ = nvm_log_options{};
+};
 
 status check_options(const char* path, const nvm_pool_options& o) noexcept {
   if (path == nullptr || *path == '\0') return fail(errc::invalid, "the path is empty");
@@ -75,6 +97,9 @@ status check_options(const char* path, const nvm_pool_options& o) noexcept {
     return fail(errc::invalid, "collect %u is none of enum nvm_collect", o.collect);
   if (o.collect != 0 && o.lanes == 1)
     return fail(errc::invalid, "one lane: references are counted with two and more, of which the library keeps one");
+  for (const std::uint64_t r : o.reserved) {
+    if (r != 0) return fail(errc::invalid, "a reserved field of nvm_pool_options is %" PRIu64 ", expected 0", r);
+  }
   if (o.log != nullptr) {
     for (const std::uint64_t r : o.log->reserved) {
       if (r != 0) return fail(errc::invalid, "a reserved field of nvm_log_options is %" PRIu64 ", expected 0", r);
@@ -390,7 +415,9 @@ extern "C" {
 NVM_POOL* nvm_pool_create_with(const char* path, const nvm_pool_options* options) {
   const nvm::platform::uncancelled until_open;
   const nvm::platform::in_call here;
-  const nvm_pool_options& o = options == nullptr ? api::no_options : *options;
+  const api::known_options known{options};
+  if (nvm::status s = known.state(); !s) return api::report_null<NVM_POOL>(s.error());
+  const nvm_pool_options& o = *known;
   if (nvm::status s = api::check_options(path, o); !s) return api::report_null<NVM_POOL>(s.error());
   if (nvm::status s = api::check_chunks(o); !s) return api::report_null<NVM_POOL>(s.error());
   if (o.read_only != 0) return api::report_null<NVM_POOL>(fail(errc::invalid, "a pool cannot be created read-only"));
@@ -440,7 +467,9 @@ NVM_POOL* nvm_pool_create(const char* path, size_t size) {
 NVM_POOL* nvm_pool_open_with(const char* path, const nvm_pool_options* options) {
   const nvm::platform::uncancelled until_open;
   const nvm::platform::in_call here;
-  const nvm_pool_options& o = options == nullptr ? api::no_options : *options;
+  const api::known_options known{options};
+  if (nvm::status s = known.state(); !s) return api::report_null<NVM_POOL>(s.error());
+  const nvm_pool_options& o = *known;
   if (nvm::status s = api::check_options(path, o); !s) return api::report_null<NVM_POOL>(s.error());
   nvm::open_pools::set_exit_hook(api::close_at_exit);
   const std::uint64_t since = nvm::platform::monotonic_ns();

@@ -10,6 +10,7 @@
 
 #include "api/carried_exception.hpp"
 #include "api/open_regions.hpp"
+#include "base/given_options.hpp"
 #include "nvm/stm.h"
 
 namespace nvm::api {
@@ -274,10 +275,11 @@ using nvm::api::effect;
 extern "C" {
 
 nvm_regions* nvm_regions_open(NVM_POOL* pool, const char* name, const nvm_regions_options* options) {
-  constexpr nvm_regions_options none{};
   const nvm::platform::in_call here;
   if (status s = api::usable_pool(pool); !s) return api::report_null<nvm_regions>(s.error());
-  const auto set = api::open_one(pool, name, options == nullptr ? none : *options);
+  const auto o = nvm::given_options<32>(options, "nvm_regions_options");
+  if (!o) return api::report_null<nvm_regions>(o.error());
+  const auto set = api::open_one(pool, name, *o);
   if (status s = api::if_intact(pool, set ? status{} : status{set.error()}); !s) {
     return api::report_null<nvm_regions>(s.error());
   }

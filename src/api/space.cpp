@@ -1,5 +1,6 @@
 // Calls of include/nvm/space.h.
 #include "nvm/space.h"
+#include "base/given_options.hpp"
 
 #include <cstring>
 
@@ -10,14 +11,12 @@
 namespace nvm::api {
 namespace {
 
-constexpr nvm_trim_options no_wishes{};
-
 status check(const nvm_pool* pool, const nvm_trim_options& o) noexcept {
   if (pool == nullptr) return fail(errc::invalid, "the pool is NULL");
   if ((o.flags & ~std::uint32_t{NVM_TRIM_INSIDE}) != 0) {
     return fail(errc::invalid, "flags %x are none of enum nvm_trim_flags", o.flags);
   }
-  bool zero = o.reserved0 == 0;
+  bool zero = true;
   for (const std::uint64_t r : o.reserved) zero = zero && r == 0;
   if (!zero) return fail(errc::invalid, "a reserved field of nvm_trim_options is not 0");
   return pool->file->usable();
@@ -80,8 +79,10 @@ extern "C" int nvm_medium_for(const char* path, uint32_t* medium) {
 extern "C" int nvm_pool_trim(NVM_POOL* pool, const nvm_trim_options* options, nvm_trim_report* report) {
   const nvm::platform::uncancelled until_done;
   const nvm::platform::in_call here;
-  const nvm_trim_options& o = options == nullptr ? api::no_wishes : *options;
   if (report != nullptr) *report = {};
+  const auto known = nvm::given_options<56>(options, "nvm_trim_options");
+  if (!known) return api::report(known.error());
+  const nvm_trim_options& o = *known;
   if (nvm::status s = api::check(pool, o); !s) return api::report(s.error());
   const bool inside_only = (o.flags & NVM_TRIM_INSIDE) != 0;
   if (nvm::status s = api::may_trim(pool, inside_only); !s) return api::report(s.error());

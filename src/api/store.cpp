@@ -1,5 +1,6 @@
 // The calls of nvm/store.h.
 #include "nvm/store.h"
+#include "base/given_options.hpp"
 
 #include <cstring>
 #include <new>
@@ -139,8 +140,10 @@ using nvm::fail;
 extern "C" {
 
 int nvm_store_create(NVM_POOL* pool, const char* name, const nvm_store_options* options) {
-  const nvm_store_options o = options == nullptr ? nvm_store_options{} : *options;
-  std::uint64_t reserved = o.reserved;
+  const auto known = nvm::given_options<48>(options, "nvm_store_options");
+  if (!known) return api::report(known.error());
+  const nvm_store_options& o = *known;
+  std::uint64_t reserved = 0;
   for (const std::uint64_t r : o.more) reserved |= r;
   if (reserved != 0) return api::report(fail(errc::invalid, "a reserved field of nvm_store_options is not 0"));
   if (o.mode > nvm::stores::mode_bits)
@@ -381,19 +384,23 @@ void* nvm_store_at(NVM_POOL* pool, nvm_store_ref ref) {
 int nvm_stores_configure(NVM_POOL* pool, const nvm_stores_options* options) {
   const nvm::platform::in_call here;
   if (options == nullptr) return api::report(fail(errc::invalid, "the options are NULL"));
-  if (options->protection > NVM_STORES_UNPROTECTED) {
-    return api::report(fail(errc::invalid, "protection %u is none of enum nvm_store_protection", options->protection));
+  const auto o = nvm::given_options<56>(options, "nvm_stores_options");
+  if (!o) return api::report(o.error());
+  if (o->protection > NVM_STORES_UNPROTECTED) {
+    return api::report(fail(errc::invalid, "protection %u is none of enum nvm_store_protection", o->protection));
   }
-  for (const std::uint64_t r : options->reserved) {
+  for (const std::uint64_t r : o->reserved) {
     if (r != 0) return api::report(fail(errc::invalid, "a reserved field of nvm_stores_options is not 0"));
   }
-  const auto what = options->burst != 0 ? api::effects::changes : api::effects::attaches;
-  return api::answer(api::on_stores(pool, "nvm_stores_configure()", what,
-                                    [&](api::object_stores& all) { return all.configure(*options); }));
+  const auto what = o->burst != 0 ? api::effects::changes : api::effects::attaches;
+  return api::answer(
+      api::on_stores(pool, "nvm_stores_configure()", what, [&](api::object_stores& all) { return all.configure(*o); }));
 }
 int nvm_store_gc(NVM_POOL* pool, const char* name, const nvm_store_gc_options* options, nvm_store_gc_report* report) {
-  const nvm_store_gc_options o = options == nullptr ? nvm_store_gc_options{} : *options;
-  std::uint64_t reserved = o.reserved0;
+  const auto known = nvm::given_options<32>(options, "nvm_store_gc_options");
+  if (!known) return api::report(known.error());
+  const nvm_store_gc_options& o = *known;
+  std::uint64_t reserved = 0;
   for (const std::uint64_t r : o.reserved) reserved |= r;
   if (reserved != 0 || o.dry_run > 1)
     return api::report(fail(errc::invalid, "a field of nvm_store_gc_options is none that there is"));

@@ -11,6 +11,7 @@
 #include <utility>
 
 #include "api/pool_object.hpp"
+#include "base/given_options.hpp"
 #include "care/check_names.hpp"
 #include "care/check_pointers.hpp"
 #include "care/check_stores.hpp"
@@ -604,7 +605,9 @@ extern "C" int64_t nvm_pool_check(const char* path, nvm_check_report report, voi
 }
 
 extern "C" int64_t nvm_pool_check_with(const char* path, const nvm_check_options* options, nvm_check_summary* summary) {
-  const nvm_check_options how = options == nullptr ? nvm_check_options{} : *options;
+  const auto known = nvm::given_options<64>(options, "nvm_check_options");
+  if (!known) return api::report(known.error());
+  const nvm_check_options& how = *known;
   if (path == nullptr) return api::report(fail(errc::invalid, "the path is NULL"));
   for (const std::uint64_t r : how.reserved) {
     if (r != 0) return api::report(fail(errc::invalid, "a reserved field of nvm_check_options is %lu, expected 0", r));

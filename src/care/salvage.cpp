@@ -8,6 +8,7 @@
 #include <string_view>
 
 #include "api/pool_object.hpp"
+#include "base/given_options.hpp"
 #include "care/log_in_image.hpp"
 #include "care/regions.hpp"
 #include "engine/recover_image.hpp"
@@ -196,8 +197,9 @@ using nvm::fail;
 namespace {
 
 int64_t salvage(const char* path, std::string_view home, const char* store, const nvm_kv_salvage_options* options) {
-  constexpr nvm_kv_salvage_options none{};
-  const nvm_kv_salvage_options& how = options == nullptr ? none : *options;
+  const auto known = nvm::given_options<56>(options, "nvm_kv_salvage_options");
+  if (!known) return api::report(known.error());
+  const nvm_kv_salvage_options& how = *known;
   if (path == nullptr || store == nullptr) return api::report(fail(errc::invalid, "the path or the name is NULL"));
   for (const std::uint64_t r : how.reserved) {
     if (r != 0) return api::report(fail(errc::invalid, "a reserved field of nvm_kv_salvage_options is not 0"));

@@ -100,6 +100,7 @@ exit_code run(const arguments& given, console& out) {
                             .clean_from = 0,
                             .fault_threads = 0,
                             .fault_around = 0,
+                            .struct_bytes = 0,
                             .reserved = {}};
   if (given.number("log-chunk")) {
     if (!engine_of(o.engine).is_its_log())

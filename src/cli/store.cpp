@@ -213,7 +213,7 @@ exit_code show(call& c) {
                printable(one["name"].get<std::string>()));
   }
   // For a store with objects of unknown types, or without a root, it is unknown.
-  const nvm_store_gc_options look{.dry_run = 1, .reserved0 = 0, .reserved = {}};
+  const nvm_store_gc_options look{.dry_run = 1, .struct_bytes = sizeof(nvm_store_gc_options), .reserved = {}};
   nvm_store_gc_report r;
   if (nvm_store_gc(c.at->handle(), c.name(), &look, &r) == 0) {
     c.out.text("{} of its objects are garbage ({})\n", r.garbage_objects, size_text(r.garbage_bytes));
@@ -238,7 +238,8 @@ exit_code collect(call& c) {
   } else if (!names_of_all(c, names)) {
     return c.failed();
   }
-  const nvm_store_gc_options o{.dry_run = dry_run ? 1U : 0U, .reserved0 = 0, .reserved = {}};
+  const nvm_store_gc_options o{
+      .dry_run = dry_run ? 1U : 0U, .struct_bytes = sizeof(nvm_store_gc_options), .reserved = {}};
   nvm_store_gc_report sum{};
   json stores = json::array();
   std::uint64_t skipped = 0;

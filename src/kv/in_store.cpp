@@ -2,6 +2,7 @@
 //
 // Lock order: registry, transactions.  The lock of object stores is taken before, and not held: a thread that detaches
 // a store shuts the registry first.
+#include "base/given_options.hpp"
 #include "nvm/store_kv.h"
 
 #include <memory>
@@ -43,8 +44,9 @@ extern "C" {
 
 nvm_kv* nvm_kv_open_in(nvm_store* store, const char* name, const nvm_kv_options* options) {
   const nvm::platform::in_call here;
-  constexpr nvm_kv_options none{};
-  const nvm_kv_options& o = options == nullptr ? none : *options;
+  const auto known = nvm::given_options<56>(options, "nvm_kv_options");
+  if (!known) return api::report_null<nvm_kv>(known.error());
+  const nvm_kv_options& o = *known;
   if (nvm::status s = keyed::check_name(name); !s) return api::report_null<nvm_kv>(s.error());
   if (nvm::status s = keyed::check_options(o); !s) return api::report_null<nvm_kv>(s.error());
   nvm_kv* out = nullptr;

@@ -16,6 +16,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/given_options.hpp"
 #include "kv/cursor.hpp"
 #include "kv/dropping.hpp"
 
@@ -39,7 +40,7 @@ status check_options(const nvm_kv_options& o) noexcept {
     return fail(errc::invalid, "index %u or mode %u is none of nvm_kv_options", o.index, o.mode);
   if ((o.flags & ~unsigned{NVM_KV_NO_CHECKSUMS | NVM_KV_VERIFY_READS}) != 0)
     return fail(errc::invalid, "flags %u are none of enum nvm_kv_open_flags", o.flags);
-  std::uint64_t reserved = o.reserved_flags;
+  std::uint64_t reserved = 0;
   for (const std::uint64_t r : o.reserved) reserved |= r;
   return reserved == 0 ? status{} : status{fail(errc::invalid, "a reserved field of nvm_kv_options is not 0")};
 }
@@ -570,8 +571,9 @@ extern "C" {
 
 nvm_kv* nvm_kv_open(NVM_POOL* pool, const char* name, const nvm_kv_options* options) {
   const nvm::platform::in_call here;
-  constexpr nvm_kv_options none{};
-  const nvm_kv_options& o = options == nullptr ? none : *options;
+  const auto known = nvm::given_options<56>(options, "nvm_kv_options");
+  if (!known) return api::report_null<nvm_kv>(known.error());
+  const nvm_kv_options& o = *known;
   if (nvm::status s = keyed::check_name(name); !s) return api::report_null<nvm_kv>(s.error());
   if (nvm::status s = keyed::check_options(o); !s) return api::report_null<nvm_kv>(s.error());
   nvm_kv* out = nullptr;
@@ -626,8 +628,9 @@ int nvm_kv_drop(NVM_POOL* pool, const char* name) {
 
 int nvm_kv_drop_with(NVM_POOL* pool, const char* name, const nvm_kv_drop_options* options) {
   const nvm::platform::in_call here;
-  constexpr nvm_kv_drop_options no_wishes{};
-  const nvm_kv_drop_options& o = options == nullptr ? no_wishes : *options;
+  const auto known = nvm::given_options<48>(options, "nvm_kv_drop_options");
+  if (!known) return api::report(known.error());
+  const nvm_kv_drop_options& o = *known;
   if (nvm::status s = keyed::check_name(name); !s) return api::report(s.error());
   for (const std::uint64_t r : o.reserved) {
     if (r != 0) return api::report(fail(errc::invalid, "a reserved field of nvm_kv_drop_options is not 0"));

@@ -1,4 +1,5 @@
 #include "tier/pool_tier.hpp"
+#include "base/given_options.hpp"
 
 #include <fcntl.h>
 #include <sys/mman.h>
@@ -140,11 +141,13 @@ status copy_extents(const platform::file& file, std::byte* base, std::uint64_t f
 result<std::unique_ptr<pool_tier>> pool_tier::make(const nvm_tier_options* wish) noexcept try {
   std::unique_ptr<pool_tier> made{new pool_tier};
   if (wish != nullptr) {
-    if (status s = check_wish(*wish); !s) return s.error();
+    auto known = given_options<56>(wish, "nvm_tier_options");
+    if (!known) return known.error();
+    if (status s = check_wish(*known); !s) return s.error();
     made->wished_ = true;
-    made->wish_ = *wish;
-    if (wish->path != nullptr) {
-      auto path = absolute(wish->path);
+    made->wish_ = *known;
+    if (known->path != nullptr) {
+      auto path = absolute(known->path);
       if (!path) return path.error();
       made->wish_path_ = std::move(*path);
     }

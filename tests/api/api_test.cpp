@@ -473,7 +473,7 @@ TEST_P(api, check_tells_how_far_it_is) {
   EXPECT_EQ(t.done.back(), t.total);
 
   EXPECT_EQ(nvm_pool_check_with(place.path().c_str(), nullptr, nullptr), 0) << nvm_errormsg();
-  o.reserved[2] = 1;
+  o.reserved[1] = 1;
   EXPECT_EQ(nvm_pool_check_with(place.path().c_str(), &o, nullptr), -1);
   EXPECT_EQ(nvm_errno(), NVM_E_INVALID);
 }

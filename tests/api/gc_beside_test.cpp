@@ -573,7 +573,7 @@ TEST_P(pools_in_use, say_what_is_not_to_be_had) {
   o.beside = 2;
   expect_refused(NVM_E_INVALID, o);
   o = beside();
-  o.reserved0 = 1;
+  o.struct_bytes = 1;
   expect_refused(NVM_E_INVALID, o);
   o = {};
   o.processor_percent = 10;

@@ -349,7 +349,7 @@ TEST_F(lockfree_settings, that_make_no_sense_are_refused) {
     refused(o);
   }
   o = {};
-  o.reserved[2] = 1;
+  o.reserved[1] = 1;
   refused(o);
 }
 

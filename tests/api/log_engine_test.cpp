@@ -495,6 +495,7 @@ TEST_F(log_engine, has_the_sizes_and_thresholds_that_a_program_wants) {
                                      .clean_from = 1,
                                      .fault_threads = 1,
                                      .fault_around = 1,
+                                     .struct_bytes = 0,
                                      .reserved = {}},
                                     {.chunk_bytes = 1 << 20,
                                      .partition_bytes = 65536,
@@ -503,6 +504,7 @@ TEST_F(log_engine, has_the_sizes_and_thresholds_that_a_program_wants) {
                                      .clean_from = 100,
                                      .fault_threads = 16,
                                      .fault_around = 256,
+                                     .struct_bytes = 0,
                                      .reserved = {}}};
   for (const nvm_log_options& l : wanted) {
     for (const std::uint32_t mapping : {NVM_MAPPING_LEAVES, NVM_MAPPING_FULL}) {
@@ -547,6 +549,7 @@ TEST_F(log_engine, takes_the_dead_from_the_ends_of_logs) {
                           .clean_from = 0,
                           .fault_threads = 0,
                           .fault_around = 0,
+                          .struct_bytes = 0,
                           .reserved = {}};
   nvm_pool_options o = log_options();
   o.size = o.capacity = 2 << 20;
@@ -608,7 +611,7 @@ TEST_F(log_engine, has_no_sizes_outside_their_bounds) {
   with(&nvm_log_options::fault_threads, {17, 4'000'000'000});
   with(&nvm_log_options::fault_around, {257, 4'000'000'000});
   wrong.push_back({});
-  wrong.back().reserved[2] = 1;
+  wrong.back().reserved[1] = 1;
   for (const nvm_log_options& l : wrong) {
     nvm_pool_options o = log_options();
     o.log = &l;

@@ -52,7 +52,7 @@ TEST_P(collected_stores, lose_what_their_root_does_not_lead_to_and_nothing_else)
   ASSERT_EQ(nvm_tx_commit(pool_), 0) << nvm_errormsg();
   kept.erase(kept.begin(), kept.begin() + 450);
 
-  const nvm_store_gc_options look{.dry_run = 1, .reserved0 = 0, .reserved = {}};
+  const nvm_store_gc_options look{.dry_run = 1, .struct_bytes = sizeof(nvm_store_gc_options), .reserved = {}};
   nvm_store_gc_report r;
   ASSERT_EQ(nvm_store_gc(pool_, "s", &look, &r), 0) << nvm_errormsg();
   EXPECT_EQ(r.objects, 900U + 300 + 1);
@@ -640,7 +640,7 @@ TEST_P(collected_stores, say_what_they_cannot_do) {
   EXPECT_EQ(nvm_errno(), NVM_E_INVALID);
   nvm_store* const s = made("s");
   push_alone(s, 1);
-  const nvm_store_gc_options wrong{.dry_run = 0, .reserved0 = 1, .reserved = {}};
+  const nvm_store_gc_options wrong{.dry_run = 0, .struct_bytes = 1, .reserved = {}};
   EXPECT_EQ(nvm_store_gc(pool_, "s", &wrong, &r), -1);
   EXPECT_EQ(nvm_errno(), NVM_E_INVALID);
   ASSERT_EQ(nvm_tx_begin(pool_), 0);
@@ -658,7 +658,7 @@ TEST_P(collected_stores, say_what_they_cannot_do) {
   ASSERT_NE(read_only, nullptr);
   EXPECT_EQ(nvm_store_gc(pool_, "s", nullptr, &r), -1);
   EXPECT_EQ(nvm_errno(), NVM_E_READ_ONLY);
-  const nvm_store_gc_options look{.dry_run = 1, .reserved0 = 0, .reserved = {}};
+  const nvm_store_gc_options look{.dry_run = 1, .struct_bytes = sizeof(nvm_store_gc_options), .reserved = {}};
   EXPECT_EQ(nvm_store_gc(pool_, "s", &look, &r), 0) << nvm_errormsg();
   EXPECT_EQ(r.reachable_objects, 1U);
 }
