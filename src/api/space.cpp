@@ -31,9 +31,9 @@ status may_trim(NVM_POOL* pool, bool inside_only) noexcept {
     return fail(errc::tx_open, "%s: this thread has a transaction open in it", file.path());
   }
   if (relocation_of(pool).pages_left != 0) return fail(errc::busy, "%s is being relocated", file.path());
-  if (!inside_only && ((pool->tier != nullptr && pool->tier->exists()) || file.has_tier())) {
-    return fail(errc::engine, "pool %s keeps pages in a second file or in memory: its own has no blocks to give back",
-                file.path());
+  const bool wants_second = pool->tier != nullptr && pool->tier->exists() && !has_image(file.superblock());
+  if (!inside_only && (wants_second || file.has_tier())) {
+    return fail(errc::engine, "pool %s keeps pages in a second file: its own has no blocks to give back", file.path());
   }
   return {};
 }

@@ -181,9 +181,7 @@ status pool_file::punch(std::uint64_t page, std::uint64_t count) noexcept {
   }
   const std::lock_guard go{blocks_going_};
   if (auto s = file_.punch(from, bytes); !s) return named(path(), s.error());
-  // The process's own copy of the pages; they show the file, which has zeros.
-  if (has_image(superblock_)) return platform::drop_private_pages(base() + from, bytes);
-  return {};
+  return drop_image(from, bytes);
 }
 
 // With growing_ held.
@@ -199,8 +197,17 @@ status pool_file::end_file() noexcept {
   if (!has) return named(path(), has.error());
   if (*has <= bytes) return {};
   const std::lock_guard go{blocks_going_};
-  auto s = file_.truncate(bytes);
-  return s ? s : status{named(path(), s.error())};
+  if (auto s = file_.truncate(bytes); !s) return named(path(), s.error());
+  // The system has dropped private pages after the end.
+  return guest_.discard != nullptr ? drop_image(bytes, *has - bytes) : status{};
+}
+
+// What the image has of these pages, if there is one: they show the file afterwards.
+status pool_file::drop_image(std::uint64_t from, std::uint64_t bytes) noexcept {
+  if (!has_image(superblock_)) return {};
+  if (guest_.discard == nullptr) return platform::drop_private_pages(base() + from, bytes);
+  guest_.discard(guest_.context, base() + from, bytes);
+  return {};
 }
 
 }  // namespace nvm

@@ -387,6 +387,7 @@ class pool_file {
   [[nodiscard]] status make_sure_of_used(entry_pages_function entry_pages) noexcept;
   [[nodiscard]] status make_sure_of(std::uint64_t from, std::uint64_t to) noexcept;
   [[nodiscard]] status end_file() noexcept;
+  [[nodiscard]] status drop_image(std::uint64_t from, std::uint64_t bytes) noexcept;
   [[nodiscard]] status bring_tier(const image_step& step) noexcept;
   [[nodiscard]] status make_sure_of_metadata() noexcept;
   [[nodiscard]] result<std::uint64_t> extend(std::uint64_t pages_min) noexcept;

@@ -21,8 +21,12 @@ bool image_pages::is_zeros(page_t page) const noexcept {
 }
 
 result<unsigned> image_pages::read_ahead(page_t first, unsigned count, std::byte* to) noexcept {
+  // Pages after the end of a file that has become shorter: nobody needs them.
+  const auto bytes = file_.size();
+  if (!bytes)
+    return fail(bytes.error(), "the page at offset %" PRIu64 " cannot be read: %s", place_of(first), last_message());
   unsigned n = 1;
-  while (n < count && !is_zeros(first + n)) ++n;
+  while (n < count && place_of(first + n) + page_bytes <= *bytes) ++n;
   if (status s = file_.read(place_of(first), to, n * page_bytes); !s) {
     return fail(s.error(), "the page at offset %" PRIu64 " cannot be read: %s", place_of(first), last_message());
   }

@@ -29,6 +29,8 @@ class image_pages final : public slow_pages {
       : file_{file}, offset_{offset}, bytes_there_{batch_max * page_bytes} {}
   [[nodiscard]] bool valid() const noexcept { return bytes_there_.data() != nullptr; }
 
+  // The file has become shorter.
+  void forget_end() noexcept { file_bytes_.store(0, std::memory_order_relaxed); }
   // Sets the medium of the image; nullptr: it is closed, and pages that were stored to do not leave.
   void meet(image_media* medium) noexcept;
 
@@ -54,9 +56,11 @@ class image_pages final : public slow_pages {
   platform::zeroed_memory bytes_there_;  // of write_out()
   std::mutex meeting_;                   // a leaf
   image_media* medium_ = nullptr;
-  mutable std::atomic<std::uint64_t> file_bytes_{0};  // at least; relaxed: it only grows, and who finds less asks
-  std::atomic<bool> waits_{false};                    // relaxed: a hint
-  std::atomic<std::uint64_t> read_{0};                // relaxed: a count
+  // At least, but where the end was cut off while it was asked for.  relaxed: a page that is taken for one of the file
+  // is read only as far as the file goes.
+  mutable std::atomic<std::uint64_t> file_bytes_{0};
+  std::atomic<bool> waits_{false};      // relaxed: a hint
+  std::atomic<std::uint64_t> read_{0};  // relaxed: a count
 };
 
 }  // namespace nvm::tier

@@ -73,10 +73,18 @@ status pool_tier::open_image_pages(pool_file& pool) {
     const auto [first, count] = t->pages_of(p, bytes);
     t->swapper_->unpin(first, count, swapper::pinned_by::library);
   };
+  guest.discard = [](void* context, const void* p, std::size_t bytes) noexcept {
+    auto* const t = static_cast<pool_tier*>(context);
+    t->image_->forget_end();
+    t->swapper_->discard(t->page_at(p), bytes / swapper::page_bytes);
+  };
   pool.let_in(guest);
   return {};
 }
 
+std::uint64_t pool_tier::page_at(const void* p) const noexcept {
+  return (static_cast<std::uint64_t>(static_cast<const std::byte*>(p) - base_) - data_offset_) / swapper::page_bytes;
+}
 page_range pool_tier::pages_of(const void* p, std::size_t bytes) const noexcept {
   return pages_touched(static_cast<std::uint64_t>(static_cast<const std::byte*>(p) - base_) - data_offset_, bytes);
 }

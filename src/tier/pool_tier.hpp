@@ -85,6 +85,7 @@ class pool_tier {
   [[nodiscard]] static status keep_holes(pool_file& pool) noexcept;
   void say_at_rest(std::uint64_t fast_pages) noexcept;
   void do_without(const char* why);
+  [[nodiscard]] std::uint64_t page_at(const void* p) const noexcept;
   [[nodiscard]] page_range pages_of(const void* p, std::size_t bytes) const noexcept;
 
   nvm_tier_options wish_;

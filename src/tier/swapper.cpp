@@ -515,6 +515,23 @@ void swapper::choose(batch& b, unsigned wanted) noexcept {
   }
 }
 
+void swapper::discard(std::uint64_t first, std::uint64_t count) noexcept {
+  // No page is leaving meanwhile.
+  const std::lock_guard one{evicting_};
+  std::vector<page_t>& pages = batch_->dropped;  // has room for a batch
+  for (const std::uint64_t end = std::min(first + count, settings_.pages); first < end;) {
+    pages.clear();
+    const std::lock_guard guard{lock_};
+    for (; first < end && pages.size() < batch_max; ++first) {
+      const auto page = static_cast<page_t>(first);
+      if ((state_of(page) != clean && state_of(page) != stored_to) || is_pinned(page)) continue;
+      policy_->gone(page);
+      pages.push_back(page);
+    }
+    give_back(pages);
+  }
+}
+
 // Makes these pages absent; those that the system does not give back stay as they are.  lock_ is held.
 void swapper::give_back(std::vector<page_t>& pages) noexcept {
   std::erase_if(pages, [this](page_t page) { return state_of(page) == absent; });

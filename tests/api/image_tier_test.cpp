@@ -2,6 +2,7 @@
 #include <gtest/gtest.h>
 #include <signal.h>
 #include <sys/mman.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -16,6 +17,7 @@
 #include "../scratch_folder.hpp"
 #include "list_of_blocks.hpp"
 #include "nvm/kv.h"
+#include "nvm/space.h"
 #include "nvm/tier.h"
 
 namespace nvm::tests {
@@ -100,6 +102,65 @@ TEST_P(bounded_image, is_as_without_over_opens_and_stays_near_its_limit) {
   EXPECT_EQ(statistics(p).policy, std::uint32_t{NVM_TIER_LRU});
   EXPECT_LE(statistics(p).fast_bytes, mib + mib / 4);
   ASSERT_EQ(nvm_pool_close(p), 0);
+}
+
+// Runs of pages in the midst and at the end, of which some are in memory when they go; then others get their pages.
+TEST_P(bounded_image, gives_free_pages_back_and_takes_them_again) {
+  NVM_POOL* const p = open(2 * mib, true);
+  ASSERT_NE(p, nullptr);
+  BOUNDED_OR_SKIP(p);
+  build(p, 300);
+  constexpr std::size_t bytes = 64 << 10;
+  constexpr unsigned count = 160;
+  const auto blocks_of_file = [this] {
+    struct stat s{};
+    EXPECT_EQ(::stat(path().c_str(), &s), 0);
+    return static_cast<std::uint64_t>(s.st_blocks) * 512;
+  };
+  struct held {
+    unsigned char* runs[count];
+  };
+  ASSERT_EQ(nvm_tx_begin(p), 0);
+  auto* const all = static_cast<held*>(nvm_calloc(p, 3, 1, sizeof(held)));
+  ASSERT_NE(all, nullptr) << nvm_errormsg();
+  ASSERT_EQ(nvm_tx_commit(p), 0) << nvm_errormsg();
+  for (unsigned round = 1; round <= 3; ++round) {
+    SCOPED_TRACE(round);
+    for (unsigned i = 0; i < count; ++i) {
+      ASSERT_EQ(nvm_tx_begin(p), 0);
+      ASSERT_EQ(nvm_tx_log(&all->runs[i], 8), 0) << nvm_errormsg();
+      all->runs[i] = static_cast<unsigned char*>(nvm_alloc(p, 4, bytes));
+      ASSERT_NE(all->runs[i], nullptr) << nvm_errormsg();
+      std::memset(all->runs[i], static_cast<int>(round * 16 + i % 16), bytes);
+      ASSERT_EQ(nvm_tx_commit(p), 0) << nvm_errormsg();
+    }
+    const std::uint64_t full = blocks_of_file();
+    for (unsigned i = 0; i < count; ++i) {
+      if (i % 10 == round) continue;
+      ASSERT_EQ(nvm_tx_begin(p), 0);
+      ASSERT_EQ(nvm_tx_log(&all->runs[i], 8), 0) << nvm_errormsg();
+      ASSERT_EQ(nvm_free(p, all->runs[i]), 0) << nvm_errormsg();
+      all->runs[i] = nullptr;
+      ASSERT_EQ(nvm_tx_commit(p), 0) << nvm_errormsg();
+    }
+    nvm_trim_report r{};
+    ASSERT_EQ(nvm_pool_trim(p, nullptr, &r), 0) << nvm_errormsg();
+    EXPECT_GT(r.punched, 5 * mib);
+    EXPECT_LT(blocks_of_file(), full - 7 * mib);
+    // No page that was freed keeps what is in no file any more.
+    ASSERT_EQ(nvm_tier_shrink(p, 0), 0);
+    EXPECT_LT(statistics(p).fast_bytes, mib / 4);
+    verify(p, 300);
+    for (unsigned i = 0; i < count; ++i) {
+      if (i % 10 != round) continue;
+      for (std::size_t k = 0; k < bytes; k += 4096) ASSERT_EQ(all->runs[i][k], round * 16 + i % 16);
+      ASSERT_EQ(nvm_tx_begin(p), 0);
+      ASSERT_EQ(nvm_free(p, all->runs[i]), 0) << nvm_errormsg();
+      ASSERT_EQ(nvm_tx_commit(p), 0) << nvm_errormsg();
+    }
+  }
+  ASSERT_EQ(nvm_pool_close(p), 0) << nvm_errormsg();
+  expect_whole();
 }
 
 // In a transaction that is open all of its pages are asked to leave.
