@@ -35,14 +35,14 @@ constexpr Number rounds_of_build(Number rounds) {
 }
 
 // What ./dev test has from the date, and random workloads are drawn from: parts of a whole take turns by it.  A program
-// runs on every third day under a sanitizer (cmake/testing.cmake), and on each of these its parts go on by one.
+// runs on every fourth day under a sanitizer (cmake/testing.cmake), and on each of these its parts go on by one.
 inline long day_of_run() {
-  const std::uint64_t day = seed_from_environment() / (sanitized ? 3 : 1);
+  const std::uint64_t day = seed_from_environment() / (sanitized ? 4 : 1);
   return static_cast<long>(day & std::numeric_limits<long>::max());
 }
 
 // Cases that come one after the other, of which a build tries a part: all, but one of `each` under the address
-// sanitizer.  Which one goes by the day, so that in three times `each` days it has tried all, too.
+// sanitizer.  Which one goes by the day, so that in four times `each` days it has tried all, too.
 class turns_of_build {
  public:
   explicit turns_of_build(long each) : each_{by_address_sanitizer ? each : 1}, turn_{day_of_run()} {}
@@ -53,7 +53,7 @@ class turns_of_build {
 };
 
 // The kinds that a test is run for: all, but every second one under a sanitizer.  Which ones goes by the day, so that
-// six days have all of them, but where a month ends.
+// eight days have all of them, but where a month ends.
 template <class Kinds>
 [[nodiscard]] auto kinds_of_build(const Kinds& all) {
   std::vector<std::decay_t<decltype(*std::begin(all))>> some;

@@ -13,7 +13,8 @@ compiled in advance (IN_ADVANCE). An include within #if counts for the one that 
 comes after. When one of several fails, each is compiled alone.
 
 usage: tools/headers_alone.py [--root DIR] [--generated DIR] [path...]; paths limit the headers.
-Headers that passed are not compiled again until one of them changes (tools/passed.py).
+Headers that passed are not compiled again until one of them changes (tools/passed.py). Where runs take turns
+(tests/random_seed.py) each has a third of the rows of src/ and all of include/.
 """
 
 import argparse
@@ -26,6 +27,9 @@ import sys
 import tempfile
 
 import passed
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent / "tests"))
+import random_seed  # noqa: E402
 
 C11 = ("-x", "c", "-std=c11")
 CXX20 = ("-x", "c++", "-std=c++20")
@@ -176,9 +180,18 @@ def rows_of(tree, work, folder):
             for row in tree.chains(headers)]
 
 
-def digest(root, headers, built):
+def of_today(tree, rows):
+    """The rows whose turn it is: of src/ by the name of the first header."""
+    turn = random_seed.seed_from_environment() % 3
+    for row in rows:
+        name = row[1][0].relative_to(tree.root)
+        if name.parts[0] != "src" or random_seed.seed_of(str(name)) % 3 == turn:
+            yield row
+
+
+def digest(root, headers, built, turn):
     contents = (part for header in headers for part in (header.relative_to(root), header in built, header.read_bytes()))
-    return passed.digest(pathlib.Path(__file__).read_bytes(), passed.versions("gcc", "clang-19"), *contents)
+    return passed.digest(pathlib.Path(__file__).read_bytes(), passed.versions("gcc", "clang-19"), turn, *contents)
 
 
 def main():
@@ -192,7 +205,8 @@ def main():
     tree = Tree(root, arguments.generated or root / "build" / "release" / "generated")
     headers = tree.headers
     built = set() if arguments.paths else included_first(root)
-    now = digest(root, headers, built)
+    in_turn = random_seed.takes_turns() and not arguments.paths
+    now = digest(root, headers, built, random_seed.seed_from_environment() % 3 if in_turn else "all")
     if not arguments.paths and passed.has(now):
         return 0
     chosen = [h for h in headers
@@ -200,6 +214,8 @@ def main():
     work = [(h, c) for h in chosen if h not in built for c in compilers(root, h)]
     with tempfile.TemporaryDirectory() as folder, concurrent.futures.ThreadPoolExecutor(os.cpu_count()) as pool:
         rows = rows_of(tree, work, pathlib.Path(folder))
+        if in_turn:
+            rows = list(of_today(tree, rows))
         failures = [f for found in pool.map(lambda row: compile_row(tree, *row), rows) for f in found]
     for failure in failures:
         print(failure)
