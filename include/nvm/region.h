@@ -191,6 +191,9 @@ NVM_API int nvm_region_commit_async(nvm_regions *set, uint64_t rid, uint64_t *po
 
 /* ---- transactions of several regions: all or nothing, with one commit point ---- */
 
+/* Of the thread that has begun it, until it is over, by nvm_region_group_commit(), nvm_region_group_abort() or the end
+ * of the thread.  Calls with its handle after that, or by another thread, are refused (NVM_E_INVALID) and change
+ * nothing, also where groups were begun since: a handle is never another group's. */
 typedef struct nvm_region_group nvm_region_group;
 
 /* Holds `n` regions, in whatever order they are named, and returns the group; NULL.  NVM_E_NOT_FOUND names the first
@@ -203,14 +206,14 @@ NVM_API int nvm_region_group_join(nvm_region_group *group, uint64_t rid, unsigne
  * one, and a thread that makes the same one waits (NVM_E_BUSY where that could be for ever). */
 NVM_API int nvm_region_group_create(nvm_region_group *group, uint64_t rid, uint64_t size);
 NVM_API int nvm_region_group_drop(nvm_region_group *group, uint64_t rid);
-/* Whatever commit returns, the group is over.  NVM_E_LOG_FULL, on ssd: it is more than half of the pool's log takes.
- * By the thread that began it, or NVM_E_INVALID. */
+/* Whatever commit returns, the group is over.  NVM_E_LOG_FULL, on ssd: it is more than half of the pool's log takes. */
 NVM_API int nvm_region_group_commit(nvm_region_group *group);
 NVM_API int nvm_region_group_abort(nvm_region_group *group);
 /* Holds the regions, calls body(group, argument) and commits, or aborts where that returns non-zero, which is the
  * result.  Where a join of the body fails with NVM_E_BUSY, all is given up and begun again, with that region among the
  * first: body is called again; without it, if it was dropped meanwhile.  So it is where a create fails with NVM_E_BUSY.
- * NVM_E_BUSY: that might be so for ever, since this thread has another transaction of regions of the pool open. */
+ * NVM_E_BUSY: that might be so for ever, since this thread has another transaction of regions of the pool open.
+ * NVM_E_INVALID: body has ended the group itself. */
 NVM_API int nvm_region_group_run(nvm_regions *set, const uint64_t *rids, size_t n,
                                  int (*body)(nvm_region_group *group, void *argument), void *argument);
 

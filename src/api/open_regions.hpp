@@ -3,11 +3,15 @@
 // Threads.  A thread has a part in a pool from its first call there to its end, with a place (thread_places.hpp) that
 // is in use during its calls and while it has a transaction open; transactions that it has begun and not committed are
 // rolled back when it ends.  A group belongs to the thread that began it.
+//
+// Handles of groups are no addresses but tickets, of which the process gives out each once: one that is used after its
+// group is over, or by another thread, finds nothing, whatever was begun since.
 #pragma once
 
+#include <algorithm>
+#include <atomic>
 #include <memory>
 #include <optional>
-#include <thread>
 #include <utility>
 #include <vector>
 
@@ -24,18 +28,6 @@ struct nvm_regions {
   bool waits = true;
 };
 
-// A transaction of regions of one set; used again by its thread after it is over.
-struct nvm_region_group {
-  nvm_regions* set = nullptr;
-  nvm::api::place_in_use<nvm::api::open_region_sets> place;   // while it is open; ends after `change`
-  std::unique_ptr<nvm::engines::open_regions_change> change;  // null: it is over
-  std::thread::id owner;
-  bool single = false;  // of nvm_region_begin()
-  std::uint64_t rid = 0;
-  bool was_refused = false;              // a region of it could not be waited for
-  std::optional<std::uint64_t> refused;  // which; none: one that another transaction is about to make
-};
-
 namespace nvm::api {
 
 using engines::open_regions_change;
@@ -45,9 +37,39 @@ using engines::region_side;
 // The open sets of one pool; outlives the pool while threads refer to it.
 struct open_region_sets : named<nvm_regions, region_side> {
   std::shared_ptr<thread_places> places;
-  std::vector<std::unique_ptr<nvm_region_group>> ended;  // of threads that are gone
-  engines::background_truncation tidying;                // its thread ends before the side
+  engines::background_truncation tidying;  // its thread ends before the side
 };
+
+// A transaction of regions of one set; its memory is used again by its thread after it is over.
+struct open_group {
+  nvm_regions* set = nullptr;
+  place_in_use<open_region_sets> place;         // while it is open; ends after `change`
+  std::unique_ptr<open_regions_change> change;  // null: it is over
+  std::uint64_t ticket = 0;                     // 0: of nvm_region_begin()
+  bool was_refused = false;                     // a region of it could not be waited for
+  std::optional<std::uint64_t> refused;         // which; none: one that another transaction is about to make
+
+  [[nodiscard]] bool single() const noexcept { return ticket == 0; }
+};
+// Tickets of the process; a thread takes many at once.
+class tickets {
+ public:
+  [[nodiscard]] std::uint64_t next() noexcept {
+    constexpr std::uint64_t many = 1024;
+    if (left_ == 0) {
+      next_ = last_.fetch_add(many, std::memory_order_relaxed) + 1;
+      left_ = many;
+    }
+    --left_;
+    return next_++;
+  }
+
+ private:
+  static inline constinit std::atomic<std::uint64_t> last_{0};
+  std::uint64_t next_ = 0;
+  std::uint64_t left_ = 0;
+};
+static_assert(sizeof(std::uintptr_t) >= sizeof(std::uint64_t), "a ticket has room in a handle");
 
 // What a thread has in one pool.
 struct part_of_thread {
@@ -59,8 +81,12 @@ struct part_of_thread {
   unsigned pool;
   std::shared_ptr<open_region_sets> of;
   thread_place place;
-  std::vector<std::unique_ptr<nvm_region_group>> groups;
+  std::vector<std::unique_ptr<open_group>> groups;
+  tickets of_groups;
 };
+[[nodiscard]] inline bool has_open_group(const part_of_thread& p) noexcept {
+  return std::any_of(p.groups.begin(), p.groups.end(), [](const auto& g) { return g->change != nullptr; });
+}
 // The same, its place in use.
 class part_in_use {
  public:
@@ -87,7 +113,9 @@ class part_in_use {
 // Waits until what the thread has done and seen is durable.
 [[nodiscard]] status wait_for_position(const nvm_regions* set, unsigned who) noexcept;
 // The transaction of this thread that has the region; nullptr: none has.
-[[nodiscard]] nvm_region_group* group_with(const part_of_thread& p, const nvm_regions* set, std::uint64_t rid) noexcept;
+[[nodiscard]] open_group* group_with(const part_of_thread& p, const nvm_regions* set, std::uint64_t rid) noexcept;
+// The group of this thread that has the handle.  errc::invalid: it is over, or none of this thread.
+[[nodiscard]] result<open_group*> group_of(const nvm_region_group* handle) noexcept;
 
 // Runs call(part) -> result<T> for a C caller, whose part is in use; the set was found usable.
 template <effect What, class Call>

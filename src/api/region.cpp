@@ -35,13 +35,6 @@ class parts_of_thread {
         g->change.reset();
         g->place.go_on();
       }
-      // Handles of groups stay for programs that call them too late.  Without memory they leak.
-      try {
-        p.of->ended.reserve(p.of->ended.size() + p.groups.size());
-        for (auto& g : p.groups) p.of->ended.push_back(std::move(g));
-      } catch (const std::bad_alloc&) {
-        for (auto& g : p.groups) (void)g.release();
-      }
       if (p.of->side != nullptr) leave_place(p.place, [&](unsigned number) { p.of->side->leave(number); });
     }
   }
@@ -49,9 +42,9 @@ class parts_of_thread {
     for (part_of_thread& p : all_) {
       if (p.pool == pool->number) return &p;
     }
-    // Closed pools are forgotten; handles of their groups stay.
+    // Closed pools are forgotten.
     all_.remove_if([](const part_of_thread& p) {
-      if (!p.groups.empty() || p.of->process != platform::process_id()) return false;
+      if (has_open_group(p) || p.of->process != platform::process_id()) return false;
       const std::lock_guard guard{p.of->lock};
       return p.of->side == nullptr;
     });
@@ -61,6 +54,14 @@ class parts_of_thread {
     return &all_.back();
   } catch (const std::bad_alloc&) {
     return fail(errc::no_memory, "no volatile memory for a thread of regions");
+  }
+  [[nodiscard]] open_group* group_of(std::uint64_t ticket) const noexcept {
+    for (const part_of_thread& p : all_) {
+      for (const auto& g : p.groups) {
+        if (g->change != nullptr && g->ticket == ticket) return g.get();
+      }
+    }
+    return nullptr;
   }
   [[nodiscard]] bool has(const NVM_POOL* pool) const noexcept {
     return std::any_of(all_.begin(), all_.end(), [&](const part_of_thread& p) { return p.pool == pool->number; });
@@ -83,10 +84,12 @@ const key_of_threads& the_key() noexcept {
   static const key_of_threads of_threads;
   return of_threads;
 }
-bool this_thread_has_part(const NVM_POOL* pool) noexcept {
+const parts_of_thread* parts_of_this_thread() noexcept {
   const key_of_threads& of_threads = the_key();
-  const auto* mine =
-      of_threads.made ? static_cast<const parts_of_thread*>(pthread_getspecific(of_threads.key)) : nullptr;
+  return of_threads.made ? static_cast<const parts_of_thread*>(pthread_getspecific(of_threads.key)) : nullptr;
+}
+bool this_thread_has_part(const NVM_POOL* pool) noexcept {
+  const parts_of_thread* const mine = parts_of_this_thread();
   return mine != nullptr && mine->has(pool);
 }
 
@@ -129,7 +132,14 @@ status wait_for_position(const nvm_regions* set, unsigned who) noexcept {
   return engines::of_what_is_done(set->pool->engine->wait(set->all->side->position(who)));
 }
 
-nvm_region_group* group_with(const part_of_thread& p, const nvm_regions* set, std::uint64_t rid) noexcept {
+result<open_group*> group_of(const nvm_region_group* handle) noexcept {
+  if (handle == nullptr) return fail(errc::invalid, "the group of regions is NULL");
+  const parts_of_thread* const mine = parts_of_this_thread();
+  open_group* const g = mine == nullptr ? nullptr : mine->group_of(reinterpret_cast<std::uintptr_t>(handle));
+  if (g != nullptr) return g;
+  return fail(errc::invalid, "the group of regions is over, or belongs to another thread");
+}
+open_group* group_with(const part_of_thread& p, const nvm_regions* set, std::uint64_t rid) noexcept {
   for (const auto& g : p.groups) {
     if (g->change != nullptr && g->set->of == set->of && g->change->has(rid)) return g.get();
   }
@@ -211,7 +221,7 @@ result<int> either(nvm_regions* set, std::uint64_t rid, InGroup&& in_group, Alon
   if (status s = usable(set); !s) return s.error();
   const auto part = part_in(set->pool);
   if (!part) return part.error();
-  nvm_region_group* const g = group_with(**part, set, rid);
+  open_group* const g = group_with(**part, set, rid);
   const auto call = [&](part_of_thread& p) -> result<int> {
     const status s = g != nullptr ? in_group(*g->change) : alone(p.number());
     if (!s) return s.error();

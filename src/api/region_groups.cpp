@@ -10,31 +10,29 @@
 namespace nvm::api {
 namespace {
 
-result<nvm_region_group*> new_group(part_of_thread& p, nvm_regions* set) noexcept try {
+nvm_region_group* handle_of(const open_group& g) noexcept {
+  return reinterpret_cast<nvm_region_group*>(std::uintptr_t{g.ticket});  // NOLINT(performance-no-int-to-ptr)
+}
+enum class kind_of_group : std::uint8_t { single, several };
+
+result<open_group*> new_group(part_of_thread& p, nvm_regions* set, kind_of_group kind) noexcept try {
   auto change = set->of->begin(p.number());
   if (!change) return change.error();
   const auto unused =
       std::find_if(p.groups.begin(), p.groups.end(), [](const auto& g) { return g->change == nullptr; });
-  nvm_region_group* g = nullptr;
+  open_group* g = nullptr;
   if (unused != p.groups.end()) {
     g = unused->get();
   } else {
-    p.groups.push_back(std::make_unique<nvm_region_group>());
+    p.groups.push_back(std::make_unique<open_group>());
     g = p.groups.back().get();
   }
   if (status s = begin_use(*p.of, p.place); !s) return s.error();
-  *g = {set, {*p.of, p.place}, std::move(*change), std::this_thread::get_id(), false, 0, false, {}};
+  const std::uint64_t ticket = kind == kind_of_group::single ? 0 : p.of_groups.next();
+  *g = {set, {*p.of, p.place}, std::move(*change), ticket, false, {}};
   return g;
 } catch (const std::bad_alloc&) {
   return fail(errc::no_memory, "no volatile memory for a transaction of regions");
-}
-status mine(const nvm_region_group* g) noexcept {
-  if (g == nullptr) return fail(errc::invalid, "the group of regions is NULL");
-  if (g->change == nullptr) return fail(errc::invalid, "the group of regions is over");
-  if (g->owner != std::this_thread::get_id()) {
-    return fail(errc::invalid, "the group of regions belongs to another thread");
-  }
-  return {};
 }
 result<region::mode> mode_of(unsigned mode) noexcept {
   if (mode > region::mode_max) return fail(errc::invalid, "mode %u is none of enum nvm_region_mode", mode);
@@ -42,12 +40,12 @@ result<region::mode> mode_of(unsigned mode) noexcept {
 }
 // A transaction without its group, which is over.
 struct ending {
-  explicit ending(nvm_region_group& g) noexcept : place{std::move(g.place)}, change{std::move(g.change)} {}
+  explicit ending(open_group& g) noexcept : place{std::move(g.place)}, change{std::move(g.change)} {}
   const place_in_use<open_region_sets> place;  // ends last
   const std::unique_ptr<open_regions_change> change;
 };
 // Ends a transaction: its changes are durable, or become durable later.
-int end_group(nvm_region_group* g, bool commits) noexcept {
+int end_group(open_group* g, bool commits) noexcept {
   nvm_regions* const set = g->set;
   const ending now{*g};
   if (!commits) return 0;
@@ -74,7 +72,7 @@ result<nvm_region_group*> begin_group(nvm_regions* set, const std::uint64_t* rid
       if (group_with(p, set, rid) == nullptr) continue;
       return fail(errc::tx_open, "this thread has region %lu in a transaction already", rid);
     }
-    const auto g = new_group(p, set);
+    const auto g = new_group(p, set, kind_of_group::several);
     if (!g) return g.error();
     for (const std::uint64_t rid : sorted) {
       if (status s = (*g)->change->join(rid, region::mode::adaptive); !s) {
@@ -83,17 +81,16 @@ result<nvm_region_group*> begin_group(nvm_regions* set, const std::uint64_t* rid
         return s.error();
       }
     }
-    made = *g;
+    made = handle_of(**g);
     return 0;
   });
   if (!done) return done.error();
   return made;
 }
 // Whether the calling thread has a transaction of regions of the pool open.
-bool has_open_group(const nvm_regions* set) noexcept {
+bool this_thread_has_open_group(const nvm_regions* set) noexcept {
   const auto part = part_in(set->pool);
-  return part && std::any_of((*part)->groups.begin(), (*part)->groups.end(),
-                             [](const auto& g) { return g->change != nullptr; });
+  return part && has_open_group(**part);
 }
 
 result<nvm_region_group*> begin_again(nvm_regions* set, const std::vector<std::uint64_t>& all,
@@ -112,7 +109,7 @@ status await_refused(nvm_regions* set, std::optional<std::uint64_t> refused, std
     }
     return {};
   }
-  if (has_open_group(set)) {
+  if (this_thread_has_open_group(set)) {
     return fail(errc::busy,
                 "a region is about to be made by another transaction, and this thread has one open beside "
                 "the group: waiting might be for ever");
@@ -141,24 +138,22 @@ int nvm_region_begin(nvm_regions* set, uint64_t rid, unsigned mode) {
     if (api::group_with(p, set, rid) != nullptr) {
       return fail(errc::tx_open, "this thread has region %lu in a transaction already", rid);
     }
-    const auto g = api::new_group(p, set);
+    const auto g = api::new_group(p, set, api::kind_of_group::single);
     if (!g) return g.error();
     if (status s = (*g)->change->join(rid, *how); !s) {
       const api::ending now{**g};
       return s.error();
     }
-    (*g)->single = true;
-    (*g)->rid = rid;
     return 0;
   }));
 }
 
-static result<nvm_region_group*> single_of(nvm_regions* set, uint64_t rid) {
+static result<api::open_group*> single_of(nvm_regions* set, uint64_t rid) {
   if (status s = api::usable(set); !s) return s.error();
   const auto part = api::part_in(set->pool);
   if (!part) return part.error();
-  nvm_region_group* const g = api::group_with(**part, set, rid);
-  if (g != nullptr && g->single) return g;
+  api::open_group* const g = api::group_with(**part, set, rid);
+  if (g != nullptr && g->single()) return g;
   return fail(errc::invalid, "this thread has begun no transaction for region %lu", rid);
 }
 
@@ -201,17 +196,18 @@ nvm_region_group* nvm_region_group_begin(nvm_regions* set, const uint64_t* rids,
 
 int nvm_region_group_join(nvm_region_group* group, uint64_t rid, unsigned mode) {
   const nvm::platform::in_call here;
-  if (status s = api::mine(group); !s) return api::report(s.error());
+  const auto g = api::group_of(group);
+  if (!g) return api::report(g.error());
   const auto how = api::mode_of(mode);
   if (!how) return api::report(how.error());
-  return api::told(api::run<effect::begins>(group->set, [&](api::part_of_thread& p) -> result<int> {
-    if (api::group_with(p, group->set, rid) != nullptr) {
+  return api::told(api::run<effect::begins>((*g)->set, [&](api::part_of_thread& p) -> result<int> {
+    if (api::group_with(p, (*g)->set, rid) != nullptr) {
       return fail(errc::tx_open, "this thread has region %lu in a transaction already", rid);
     }
-    if (status s = group->change->join(rid, *how); !s) {
+    if (status s = (*g)->change->join(rid, *how); !s) {
       if (s.error() == errc::busy) {
-        group->refused = rid;
-        group->was_refused = true;
+        (*g)->refused = rid;
+        (*g)->was_refused = true;
       }
       return s.error();
     }
@@ -221,10 +217,11 @@ int nvm_region_group_join(nvm_region_group* group, uint64_t rid, unsigned mode) 
 
 int nvm_region_group_create(nvm_region_group* group, uint64_t rid, uint64_t size) {
   const nvm::platform::in_call here;
-  if (status s = api::mine(group); !s) return api::report(s.error());
-  return api::told(api::run<effect::begins>(group->set, [&](api::part_of_thread&) -> result<int> {
-    if (status s = group->change->create(rid, size, 0); !s) {
-      if (s.error() == errc::busy) group->was_refused = true;
+  const auto g = api::group_of(group);
+  if (!g) return api::report(g.error());
+  return api::told(api::run<effect::begins>((*g)->set, [&](api::part_of_thread&) -> result<int> {
+    if (status s = (*g)->change->create(rid, size, 0); !s) {
+      if (s.error() == errc::busy) (*g)->was_refused = true;
       return s.error();
     }
     return 0;
@@ -233,20 +230,20 @@ int nvm_region_group_create(nvm_region_group* group, uint64_t rid, uint64_t size
 
 int nvm_region_group_drop(nvm_region_group* group, uint64_t rid) {
   const nvm::platform::in_call here;
-  if (status s = api::mine(group); !s) return api::report(s.error());
-  return api::answer(group->change->drop(rid));
+  const auto g = api::group_of(group);
+  return g ? api::answer((*g)->change->drop(rid)) : api::report(g.error());
 }
 
 int nvm_region_group_commit(nvm_region_group* group) {
   const nvm::platform::in_call here;
-  if (status s = api::mine(group); !s) return api::report(s.error());
-  return api::end_group(group, true);
+  const auto g = api::group_of(group);
+  return g ? api::end_group(*g, true) : api::report(g.error());
 }
 
 int nvm_region_group_abort(nvm_region_group* group) {
   const nvm::platform::in_call here;
-  if (status s = api::mine(group); !s) return api::report(s.error());
-  return api::end_group(group, false);
+  const auto g = api::group_of(group);
+  return g ? api::end_group(*g, false) : api::report(g.error());
 }
 
 int nvm_region_group_run(nvm_regions* set, const uint64_t* rids, size_t n,
@@ -279,8 +276,8 @@ int nvm_region_group_run(nvm_regions* set, const uint64_t* rids, size_t n,
       (void)nvm_region_group_abort(g);
       throw;
     }
-    if (g->was_refused) {
-      const std::optional<uint64_t> refused = g->refused;
+    if (const auto open = api::group_of(g); open && (*open)->was_refused) {
+      const std::optional<uint64_t> refused = (*open)->refused;
       (void)nvm_region_group_abort(g);
       if (status s = api::await_refused(set, refused, all); !s) return api::report(s.error());
       continue;

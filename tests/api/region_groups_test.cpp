@@ -107,5 +107,81 @@ TEST_P(region_group_runs, begin_again_without_what_was_dropped_meanwhile) {
   expect_refused(nvm_region_group_run(set, named, 2, body, &j), NVM_E_NOT_FOUND);
 }
 
+// The memory of a group that is over may be another group's.
+TEST_P(region_group_runs, a_handle_of_a_group_that_is_over_is_no_other_groups) {
+  for (const std::uint64_t rid : {1, 2, 3}) ASSERT_EQ(put(rid, "bytes"), 0);
+  for (const bool commits : {true, false}) {
+    const std::uint64_t first[] = {1};
+    nvm_region_group* const over = nvm_region_group_begin(set, first, 1);
+    ASSERT_NE(over, nullptr);
+    ASSERT_EQ(commits ? nvm_region_group_commit(over) : nvm_region_group_abort(over), 0);
+    const std::uint64_t second[] = {2};
+    nvm_region_group* const now = nvm_region_group_begin(set, second, 1);
+    ASSERT_NE(now, nullptr);
+    ASSERT_EQ(nvm_region_write(set, 2, 0, commits ? "now 1" : "now 2", 5), 0);
+    expect_refused(nvm_region_group_join(over, 3, NVM_REGION_ADAPTIVE), NVM_E_INVALID);
+    expect_refused(nvm_region_group_create(over, 4, 10), NVM_E_INVALID);
+    expect_refused(nvm_region_group_drop(over, 2), NVM_E_INVALID);
+    expect_refused(nvm_region_group_abort(over), NVM_E_INVALID);
+    expect_refused(nvm_region_group_commit(over), NVM_E_INVALID);
+    EXPECT_EQ(nvm_region_group_commit(now), 0) << nvm_errormsg();
+    EXPECT_EQ(get(2), commits ? "now 1" : "now 2");
+    EXPECT_EQ(get(4), "NVM_E_NOT_FOUND");
+    // It is not the thread's transaction of one region.
+    ASSERT_EQ(nvm_region_begin(set, 3, NVM_REGION_ADAPTIVE), 0);
+    expect_refused(nvm_region_group_commit(over), NVM_E_INVALID);
+    expect_refused(nvm_region_group_commit(now), NVM_E_INVALID);
+    EXPECT_EQ(nvm_region_abort(set, 3), 0) << nvm_errormsg();
+  }
+}
+
+TEST_P(region_group_runs, handles_of_groups_outlive_their_threads_and_pools) {
+  ASSERT_EQ(put(1, "bytes"), 0);
+  nvm_region_group* its = nullptr;
+  std::thread other{[&] {
+    const std::uint64_t rid = 1;
+    its = nvm_region_group_begin(set, &rid, 1);
+    ASSERT_NE(its, nullptr);
+    EXPECT_EQ(nvm_region_write(set, 1, 0, "other", 5), 0);
+  }};
+  other.join();
+  expect_refused(nvm_region_group_commit(its), NVM_E_INVALID);
+  EXPECT_EQ(get(1), "bytes");
+  nvm_region_group* const mine = nvm_region_group_begin(set, nullptr, 0);
+  ASSERT_NE(mine, nullptr);
+  // Another thread may try.
+  std::thread{[&] { expect_refused(nvm_region_group_abort(mine), NVM_E_INVALID); }}.join();
+  ASSERT_EQ(nvm_region_group_commit(mine), 0) << nvm_errormsg();
+  ASSERT_EQ(nvm_pool_close(pool), 0) << nvm_errormsg();
+  pool = nvm_pool_open(place.path().c_str());
+  ASSERT_NE(pool, nullptr) << nvm_errormsg();
+  set = nvm_regions_open(pool, "things", nullptr);
+  ASSERT_NE(set, nullptr) << nvm_errormsg();
+  nvm_region_group* const now = nvm_region_group_begin(set, nullptr, 0);
+  ASSERT_NE(now, nullptr);
+  for (nvm_region_group* over : {its, mine}) expect_refused(nvm_region_group_commit(over), NVM_E_INVALID);
+  EXPECT_EQ(nvm_region_group_commit(now), 0) << nvm_errormsg();
+}
+
+// What the body begins after it has ended the group is not ended by the run.
+TEST_P(region_group_runs, a_group_that_its_body_has_ended_is_refused) {
+  ASSERT_EQ(put(1, "bytes"), 0);
+  struct job {
+    nvm_regions* set;
+    nvm_region_group* begun = nullptr;
+  } j{set};
+  const auto body = [](nvm_region_group* g, void* argument) {
+    auto& its = *static_cast<job*>(argument);
+    EXPECT_EQ(nvm_region_group_commit(g), 0);
+    const std::uint64_t rid = 1;
+    its.begun = nvm_region_group_begin(its.set, &rid, 1);
+    return nvm_region_write(its.set, 1, 0, "later", 5);
+  };
+  expect_refused(nvm_region_group_run(set, nullptr, 0, body, &j), NVM_E_INVALID);
+  ASSERT_NE(j.begun, nullptr);
+  EXPECT_EQ(nvm_region_group_abort(j.begun), 0) << nvm_errormsg();
+  EXPECT_EQ(get(1), "bytes");
+}
+
 }  // namespace
 }  // namespace nvm::tests
