@@ -79,16 +79,16 @@ void image_batch::add_straight(const void* p, std::size_t bytes, std::uint64_t s
   ++count_;
 }
 
-void image_batch::add(const void* p, std::size_t bytes, site) noexcept {
+void image_batch::add_for(const void* p, const void* from, std::size_t bytes) noexcept {
   if (bytes == 0 || out_of_memory_ || !make_room(layout::ring_entry_bytes(bytes))) return;
   const layout::ring_entry entry{.offset = reinterpret_cast<std::uintptr_t>(p), .bytes = bytes};
   std::memcpy(bytes_ + used_, &entry, sizeof entry);
   std::byte* data = bytes_ + used_ + sizeof entry;
   // A word may be shared with protocols that change it by compare-and-swap; longer ranges are owned.
   if (bytes <= line_bytes) {
-    capture(data, p, bytes);
+    capture(data, from, bytes);
   } else {
-    std::memcpy(data, p, bytes);
+    std::memcpy(data, from, bytes);
   }
   std::memset(data + bytes, 0, round_up(bytes, 8) - bytes);
   used_ += layout::ring_entry_bytes(bytes);

@@ -23,7 +23,10 @@ class image_batch {
   ~image_batch() { std::free(bytes_); }
 
   // Captures the range now. Without memory for it the batch cannot be published any more (errc::no_memory).
-  void add(const void* p, std::size_t bytes, site = site::here()) noexcept;
+  void add(const void* p, std::size_t bytes, site = site::here()) noexcept { add_for(p, p, bytes); }
+  // The same of bytes that are elsewhere now.  The caller stores them to `p` when the batch is published, and no other
+  // thread stores there, or captures what is there, before that.
+  void add_for(const void* p, const void* from, std::size_t bytes) noexcept;
   // Adds a range that write_straight() has brought to its place, with the sum that it returned.
   void add_straight(const void* p, std::size_t bytes, std::uint64_t sum) noexcept;
   // Announces the most that the stores inside publish() will add, so that room for it is found before they run. Calls

@@ -8,7 +8,8 @@
 ///      S, F its contents there, and a short record      | redo/E2    the commit point: it has their checksum
 ///   3. S home, not flushed: truncation writes it back   redo/E5 to E7
 /// Image media:
-///   1. S home; one batch of all ranges                | region/E3  the commit point is the batch's sync
+///   1. one batch of all ranges                        | region/E3  the commit point is the batch's sync
+///   2. S home; checkpoints write what the batch has, and nothing else stores or captures there meanwhile
 ///      New bytes that go straight to their place come before; the batch has their sums (docs/design/029).
 // Readers see neither before the commit point of direct media, nor on an image medium before the whole batch has its
 // place in the order; a change that depends on it waits for its LSN.
@@ -82,7 +83,6 @@ struct straight_range {
 // State of one thread between calls.
 struct log_user {
   unsigned hint = 0;
-  std::vector<std::byte> old;  // image media
   image_batch batch;
   std::vector<straight_range> straight;  // of the next record
 };
@@ -117,7 +117,8 @@ class record_log {
     if constexpr (replays) log_->on_pressure(std::move(wake));
   }
 
-  // begin(): the regions are changing from here on.  end(version): their bytes are home; 0: they are as they were.
+  // begin(): the regions are changing from here on; it may wait for their readers alone.  end(version): their bytes are
+  // home.  Neither is called after a failure.
   // Returns the version, or the LSN, of the record.  errc::no_memory, log_full, too_large (image media), no_space (for
   // a record that fits no ring), no_lane, io; nothing has changed then.
   template <class Begin, class End>
@@ -216,36 +217,14 @@ class record_log {
   template <class Begin, class End>
   [[nodiscard]] result<std::uint64_t> publish(log_user& user, std::span<const home_range> ranges, Begin&& begin,
                                               End&& end) noexcept {
-    std::uint64_t sum = 0;
-    for (const home_range& r : ranges) sum += r.bytes;
-    try {
-      if (user.old.size() < sum) user.old.resize(sum);
-    } catch (const std::bad_alloc&) {
-      return fail(errc::no_memory, "no volatile memory for %lu bytes of regions as they were", sum);
-    }
-    begin();
     image_batch& batch = user.batch;
     batch.clear();
-    std::byte* old = user.old.data();
-    for (const home_range& r : ranges) {
-      std::memcpy(old, base_ + r.offset, r.bytes);
-      old += r.bytes;
-    }
-    store_home(base_, ranges);
-    for (const home_range& r : ranges) batch.add(base_ + r.offset, r.bytes);
+    for (const home_range& r : ranges) batch.add_for(base_ + r.offset, r.from, r.bytes);
     for (const straight_range& r : user.straight) batch.add_straight(base_ + r.offset, r.bytes, r.sum);
-    auto lsn = medium_.publish(batch, []() noexcept {}, edge{"region/E3"});
-    if (!lsn) {
-      // Backwards, since ranges may overlap.
-      old = user.old.data() + sum;
-      for (auto r = ranges.rbegin(); r != ranges.rend(); ++r) {
-        old -= r->bytes;
-        isolation::copy_in(base_ + r->offset, old, r->bytes);
-      }
-      batch.clear();
-      end(std::uint64_t{0});
-      return lsn.error();
-    }
+    // begin() where the batch has its room and its place: publish() may wait for a sync before, and readers do not.
+    const auto lsn = medium_.publish(batch, [&]() noexcept { begin(); }, edge{"region/E3"});
+    if (!lsn) return lsn.error();
+    store_home(base_, ranges);
     end(*lsn);
     return *lsn;
   }

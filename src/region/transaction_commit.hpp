@@ -481,8 +481,8 @@ result<std::uint64_t> transaction<M>::publish() noexcept {
       },
       [&](std::uint64_t version) noexcept {
         for (member& m : members_) {
-          if (version != 0) settle(m, version);
-          m.of->lock.end_change(version != 0 && m.new_place != 0);
+          settle(m, version);
+          m.of->lock.end_change(m.new_place != 0);
         }
       });
 }
