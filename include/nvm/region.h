@@ -124,7 +124,8 @@ NVM_API int nvm_region_size(nvm_regions *set, uint64_t rid, uint64_t *size);
 /* Reads up to `bytes` bytes from `offset` on, of one moment.  Bytes that were read, fewer at the end of the region; -1.
  * NVM_E_INVALID: the offset is after the end. */
 NVM_API int64_t nvm_region_read(nvm_regions *set, uint64_t rid, uint64_t offset, void *to, size_t bytes);
-/* NVM_E_INVALID: the bytes do not lie within the region (nvm_region_append(), nvm_region_truncate() make it longer). */
+/* NVM_E_INVALID: the bytes do not lie within the region (nvm_region_append(), nvm_region_truncate() make it longer).
+ * A write after all that was ever written also writes zeros to what lies between, and costs as much. */
 NVM_API int nvm_region_write(nvm_regions *set, uint64_t rid, uint64_t offset, const void *from, size_t bytes);
 /* Adds bytes at the end; *where, unless NULL, becomes their offset. */
 NVM_API int nvm_region_append(nvm_regions *set, uint64_t rid, const void *from, size_t bytes, uint64_t *where);
