@@ -112,7 +112,8 @@ NVM_API int nvm_regions_count(nvm_regions *set, uint64_t *count);
 
 /* ---- one call, one change; inside a transaction of the thread that has the region: part of it ---- */
 
-/* A region of `size` bytes that read as zeros.  Of more than 2048 bytes, space is taken when it is first written.
+/* A region of `size` bytes that read as zeros.  Of more than 2048 bytes, space is taken when it is first written.  In a
+ * transaction that has dropped it the region is made again, without what it had.
  * NVM_E_EXISTS, NVM_E_NO_SPACE, NVM_E_TOO_LARGE.  One line, one fence. */
 NVM_API int nvm_region_create(nvm_regions *set, uint64_t rid, uint64_t size);
 /* A region with these bytes, and room for `room` bytes in all before it has to move.  On ssd new bytes from 64 KiB on
@@ -203,8 +204,10 @@ NVM_API nvm_region_group *nvm_region_group_begin(nvm_regions *set, const uint64_
 /* Adds a region.  NVM_E_BUSY: another thread holds it, and waiting might be for ever: abort, and begin with it among
  * the first.  NVM_E_TX_OPEN: it is in a transaction of this thread already. */
 NVM_API int nvm_region_group_join(nvm_region_group *group, uint64_t rid, unsigned mode);
-/* Makes a region, or takes away one that has joined, when the group commits; until then no other thread finds a new
- * one, and a thread that makes the same one waits (NVM_E_BUSY where that could be for ever). */
+/* Makes a region, or takes away one that has joined or was made in the group, when the group commits; until then no
+ * other thread finds a new one, and a thread that makes the same one waits (NVM_E_BUSY where that could be for ever).
+ * Calls take effect in their order: a region that was dropped may be made again, and dropped again.  NVM_E_EXISTS: it
+ * is in the group, or there is one. */
 NVM_API int nvm_region_group_create(nvm_region_group *group, uint64_t rid, uint64_t size);
 NVM_API int nvm_region_group_drop(nvm_region_group *group, uint64_t rid);
 /* Whatever commit returns, the group is over.  NVM_E_LOG_FULL, on ssd: it is more than half of the pool's log takes. */

@@ -346,7 +346,13 @@ int nvm_region_create_with(nvm_regions* set, uint64_t rid, const void* from, siz
   const nvm::platform::in_call here;
   if (status s = api::check_bytes(from, bytes); !s) return api::report(s.error());
   return api::told(api::either<effect::changes>(
-      set, rid, [&](auto& change) { return change.create(rid, bytes, room); },
+      set, rid,
+      [&](auto& change) -> status {
+        if (status s = change.create(rid, bytes, room); !s) return s;
+        const status written = change.write(rid, 0, api::bytes_of(from, bytes));
+        if (!written) (void)change.drop(rid);
+        return written;
+      },
       [&](unsigned who) { return set->of->create(who, rid, bytes, api::bytes_of(from, bytes), room); }));
 }
 

@@ -24,10 +24,14 @@ struct member {
   bool dropped = false;
   bool touched = false;    // its header changes
   bool relocates = false;  // it moves, and nothing else
+  bool renewed = false;    // dropped in the transaction, and made again
+  std::uint64_t room = 0;  // that this asks for; 0 otherwise
 
   // ---- planned at commit ----
   technique by = technique::record;
   bool moves = false;           // to another place
+  bool stays = false;           // there is no room for a place that fits it better
+  bool leaves_place = false;    // and gets none before it is written
   bool is_leased = false;       // because a lease looks there
   bool dissolves = false;       // it has no partner any longer
   std::uint64_t home = 0;       // where the partner's newer bytes go then; 0: it has none
@@ -38,11 +42,13 @@ struct member {
   std::uint64_t new_header = 0;  // 0: the same
   std::uint8_t new_class = 0;
 
+  [[nodiscard]] bool gets_other_place() const noexcept { return new_place != 0 || leaves_place; }
   [[nodiscard]] std::uint64_t header() const noexcept { return new_header != 0 ? new_header : of->header; }
   // Whether its bytes are in pages of their own.
   [[nodiscard]] bool in_run() const noexcept { return place() != 0 && place() != header() + sizeof(layout::header); }
   [[nodiscard]] std::uint64_t place() const noexcept {
     if (new_place != 0) return new_place;
+    if (leaves_place) return 0;
     return home != 0 ? home : of->place.load(std::memory_order_relaxed);
   }
 };

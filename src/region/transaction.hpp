@@ -57,8 +57,8 @@ class transaction {
 
   // errc::not_found, busy, exists (it is in the transaction already), no_memory.
   [[nodiscard]] status join(std::uint64_t rid, mode how = mode::adaptive) noexcept;
-  // A region of `size` bytes that read as zeros, with room for `room` at least.  errc::exists, busy, no_space,
-  // no_memory, too_large.
+  // A region of `size` bytes that read as zeros, with room for `room` at least; also one that was dropped in the
+  // transaction.  errc::exists, busy, no_space, no_memory, too_large.
   [[nodiscard]] status create(std::uint64_t rid, std::uint64_t size, std::uint64_t room) noexcept;
   // The following calls are for regions that have joined; errc::not_found otherwise, or after drop().
   [[nodiscard]] status drop(std::uint64_t rid) noexcept;
@@ -111,6 +111,18 @@ class transaction {
     members_.push_back(m);
     sorted_.insert(sorted_.begin() + where, static_cast<std::uint32_t>(members_.size() - 1));
   }
+  // Class of the slot of a region that is made with room for so many bytes.
+  [[nodiscard]] static unsigned class_for(std::uint64_t wanted) noexcept {
+    return wanted <= layout::inside_max ? layout::class_of(std::max<std::uint64_t>(wanted, 1)) : 0;
+  }
+  // Begins a region, which no thread knows, in the slot at `header`.
+  static void begin_in(entry& e, std::uint64_t header, unsigned in_class, std::uint64_t wanted) noexcept {
+    e.header = header;
+    e.in_class = in_class;
+    e.place.store(in_class != 0 ? e.home() : 0, std::memory_order_relaxed);
+    // Of a larger one: what its run will have.
+    e.capacity = in_class != 0 ? layout::room_in(in_class) : wanted;
+  }
   // Whether all regions that it holds come before this one.
   [[nodiscard]] bool is_before(const set& s, std::uint64_t rid) const noexcept {
     if (sorted_.empty() || set_.index < s.index) return true;
@@ -121,6 +133,7 @@ class transaction {
     return fail(errc::busy, "region %lu is held by another transaction, and waiting for it might be for ever", rid);
   }
   [[nodiscard]] status insert(entry& made) noexcept;
+  [[nodiscard]] status renew(member& m, std::uint64_t size, std::uint64_t room) noexcept;
   [[nodiscard]] status add(member& m, std::uint64_t offset, bytes from) noexcept;
   void cut_changes(member& m, std::uint64_t length) noexcept;
   [[nodiscard]] const std::byte* bytes_of(const change& c) const noexcept {
@@ -272,11 +285,14 @@ status transaction<M>::create(std::uint64_t rid, std::uint64_t size, std::uint64
   if (size > layout::length_max || room > layout::length_max) {
     return fail(errc::too_large, "a region of %lu bytes: at most %lu", std::max(size, room), layout::length_max);
   }
-  if (has(rid)) return fail(errc::exists, "region %lu is in the transaction already", rid);
+  if (const std::size_t i = index_of(rid); i != members_.size()) {
+    if (members_[i].dropped) return renew(members_[i], size, room);
+    return fail(errc::exists, "region %lu is in the transaction already", rid);
+  }
   expect_member();
   if (status s = domain_.left().expect(1); !s) return s;
   const std::uint64_t wanted = std::max(size, room);
-  const unsigned in_class = wanted <= layout::inside_max ? layout::class_of(std::max<std::uint64_t>(wanted, 1)) : 0;
+  const unsigned in_class = class_for(wanted);
   auto made = std::unique_ptr<entry>{new (std::nothrow) entry};
   const auto at = made == nullptr ? result<std::uint64_t>{fail(errc::no_memory, "no volatile memory for a region")}
                                   : slot(in_class);
@@ -285,15 +301,8 @@ status transaction<M>::create(std::uint64_t rid, std::uint64_t size, std::uint64
     return at.error();
   }
   made->rid = rid;
-  made->header = *at;
-  made->in_class = in_class;
   made->length.store(entry::dropped, std::memory_order_relaxed);
-  if (in_class != 0) {
-    made->place.store(*at + sizeof(layout::header), std::memory_order_relaxed);
-    made->capacity = layout::slot_bytes_of_class[in_class] - sizeof(layout::header);
-  } else {
-    made->capacity = wanted;  // what its run will have
-  }
+  begin_in(*made, *at, in_class, wanted);
   (void)made->lock.try_hold();  // nobody knows it
   if (status s = insert(*made); !s) {
     set_.where.put_slot(in_class, *at);
@@ -308,6 +317,31 @@ status transaction<M>::create(std::uint64_t rid, std::uint64_t size, std::uint64
   return {};
 } catch (const std::bad_alloc&) {
   return fail(errc::no_memory, "no volatile memory for a transaction of regions");
+}
+
+// The region stays the same one, of which nothing is kept; so no other thread finds its number free meanwhile.
+template <media M>
+status transaction<M>::renew(member& m, std::uint64_t size, std::uint64_t room) noexcept {
+  const std::uint64_t wanted = std::max(size, room);
+  if (m.created) {
+    const unsigned in_class = class_for(wanted);
+    std::uint64_t header = m.of->header;
+    if (in_class != m.of->in_class) {
+      const auto at = slot(in_class);
+      if (!at) return at.error();
+      set_.where.put_slot(static_cast<unsigned>(m.of->in_class), header);
+      header = *at;
+    }
+    begin_in(*m.of, header, in_class, wanted);
+  } else {
+    m.renewed = true;
+    m.room = wanted;
+  }
+  m.length = size;
+  m.kept = 0;
+  m.how = mode::adaptive;
+  m.dropped = false;
+  return {};
 }
 
 template <media M>

@@ -37,7 +37,7 @@ void transaction<M>::plan(member& m, bool large_by_copy) noexcept {
   entry& e = *m.of;
   m.survived = m.written = std::min(m.kept, e.written.load(std::memory_order_relaxed));
   m.new_place = m.new_header = 0;
-  m.moves = m.is_leased = false;
+  m.moves = m.is_leased = m.leaves_place = false;
   std::uint64_t low = 0;
   each_change(m, [&](const change& c) {
     low += bytes_below(c, m.survived);
@@ -47,7 +47,11 @@ void transaction<M>::plan(member& m, bool large_by_copy) noexcept {
   m.dissolves = e.partner != 0 && (m.touched || low + high != 0);
   m.home = m.dissolves && set_.partners_of.at(e.partner).newest_here ? e.home() : 0;
   m.by = technique::header;
-  if (m.dropped || (low + high == 0 && !m.relocates)) return;
+  if (m.dropped) return;
+  if (low + high == 0 && !m.relocates) {
+    m.leaves_place = m.renewed && !e.inside() && e.place.load(std::memory_order_relaxed) != 0;
+    return;
+  }
   shape about;
   about.changed = low + high;
   about.over = low;
@@ -59,8 +63,9 @@ void transaction<M>::plan(member& m, bool large_by_copy) noexcept {
   const bool small = low + high <= checked_max;
   // Bytes that were cut off are there until the commit, and must not be written over before.
   const bool over_cut = m.survived < e.written.load(std::memory_order_relaxed) && high > checked_max;
-  bool moves =
-      !has_place || m.relocates || over_cut || (m.written > e.capacity && (low != 0 || !grow_in_place(e, m.written)));
+  const bool fits_badly = m.renewed && !m.stays && (!e.inside() || m.room > e.capacity);
+  bool moves = !has_place || m.relocates || over_cut || fits_badly ||
+               (m.written > e.capacity && (low != 0 || !grow_in_place(e, m.written)));
   if (!moves && low != 0) {
     moves = wish == technique::copy || (large_by_copy && !small);
     if (!moves && set_.is_to_level(e.levelling)) {
@@ -163,7 +168,9 @@ template <media M>
 status transaction<M>::take_places(member& m) noexcept {
   const entry& e = *m.of;
   std::uint64_t capacity = std::max<std::uint64_t>(m.written, 1);
-  if (e.place.load(std::memory_order_relaxed) == 0) {
+  if (m.renewed) {
+    capacity = std::max({capacity, m.length, m.room});
+  } else if (e.place.load(std::memory_order_relaxed) == 0) {
     capacity = std::max<std::uint64_t>({capacity, e.capacity, m.length});
   } else if (m.written > e.capacity) {
     capacity += capacity / 4;
@@ -347,7 +354,7 @@ void transaction<M>::gather_header(const member& m) noexcept {
   f.length = m.length;
   f.written = m.written;
   const unsigned changes = e.levelling + (counts_as_in_place(m) ? 1U : 0U);
-  f.levelling = static_cast<std::uint16_t>(m.new_place != 0 ? 0 : std::min(changes, layout::levelling_max));
+  f.levelling = static_cast<std::uint16_t>(m.gets_other_place() ? 0 : std::min(changes, layout::levelling_max));
   const std::uint64_t place = m.place();
   if (place == 0) {
     f.where = layout::state::nowhere;
@@ -387,6 +394,12 @@ status transaction<M>::prepare(bool large_by_copy) noexcept try {
         }
         plan(m, large_by_copy);
         continue;
+      }
+      if (m.renewed && !m.stays && s.error() == errc::no_space) {
+        m.stays = true;
+        plan(m, large_by_copy);
+        if (!m.moves) continue;
+        return s;
       }
       const bool must = e.place.load(std::memory_order_relaxed) == 0 || m.written > e.capacity ||
                         m.survived < e.written.load(std::memory_order_relaxed);
@@ -454,13 +467,14 @@ void transaction<M>::settle(member& m, std::uint64_t version) noexcept {
     e.cut = 1;
     domain_.note_cut();
   }
-  if (m.new_place != 0) {
+  const bool has_no_place = m.leaves_place || (m.renewed && place == 0 && m.new_place == 0);
+  if (m.new_place != 0 || has_no_place) {
     leave_run();
     if (m.new_header != 0) leave_slot();
     e.header = m.header();
-    e.in_class = m.new_class;
+    e.in_class = has_no_place ? 0 : m.new_class;
     e.place.store(m.new_place, std::memory_order_relaxed);
-    e.capacity = m.new_capacity;
+    e.capacity = has_no_place ? std::max(m.length, m.room) : m.new_capacity;
     e.levelling = 0;
     e.shrunk = 0;
     e.cut = 0;
@@ -482,7 +496,7 @@ result<std::uint64_t> transaction<M>::publish() noexcept {
       [&](std::uint64_t version) noexcept {
         for (member& m : members_) {
           settle(m, version);
-          m.of->lock.end_change(m.new_place != 0);
+          m.of->lock.end_change(m.gets_other_place());
         }
       });
 }

@@ -183,5 +183,88 @@ TEST_P(region_group_runs, a_group_that_its_body_has_ended_is_refused) {
   EXPECT_EQ(get(1), "bytes");
 }
 
+// The calls of a group take effect in their order, small regions and large.
+TEST_P(region_group_runs, drop_and_make_regions_again) {
+  const std::string small = "small";
+  const std::string large(5000, 'L');
+  const auto drop = [&](nvm_region_group* g, std::uint64_t rid) { ASSERT_EQ(nvm_region_group_drop(g, rid), 0); };
+  const auto fill = [&](std::uint64_t rid, const std::string& bytes) {
+    ASSERT_EQ(nvm_region_write(set, rid, 0, bytes.data(), bytes.size()), 0) << nvm_errormsg();
+  };
+  ASSERT_EQ(put(1, small), 0);
+  ASSERT_EQ(put(2, large), 0);
+  ASSERT_EQ(put(3, large), 0);
+  ASSERT_EQ(put(4, small), 0);
+  const std::uint64_t rids[] = {1, 2, 3, 4};
+  for (const bool commits : {false, true}) {
+    nvm_region_group* const g = nvm_region_group_begin(set, rids, 4);
+    ASSERT_NE(g, nullptr) << nvm_errormsg();
+    fill(1, "SMALL");  // of what is dropped nothing stays
+    drop(g, 1);
+    expect_refused(nvm_region_write(set, 1, 0, "x", 1), NVM_E_NOT_FOUND);
+    ASSERT_EQ(nvm_region_group_create(g, 1, 3000), 0) << nvm_errormsg();
+    expect_refused(nvm_region_group_create(g, 1, 3000), NVM_E_EXISTS);
+    EXPECT_EQ(get(1), std::string(100, '\0'));
+    fill(1, "again");
+    drop(g, 2);
+    ASSERT_EQ(nvm_region_create_with(set, 2, "two", 3, 0), 0) << nvm_errormsg();
+    drop(g, 3);
+    ASSERT_EQ(nvm_region_create(set, 3, 7), 0) << nvm_errormsg();
+    drop(g, 4);
+    ASSERT_EQ(nvm_region_group_create(g, 4, 9), 0) << nvm_errormsg();
+    drop(g, 4);
+    ASSERT_EQ(nvm_region_group_create(g, 5, 9), 0) << nvm_errormsg();
+    drop(g, 5);
+    ASSERT_EQ(nvm_region_group_create(g, 6, 9), 0) << nvm_errormsg();
+    drop(g, 6);
+    ASSERT_EQ(nvm_region_group_create(g, 6, 5000), 0) << nvm_errormsg();
+    fill(6, large);
+    ASSERT_EQ(commits ? nvm_region_group_commit(g) : nvm_region_group_abort(g), 0) << nvm_errormsg();
+    if (commits) break;
+    EXPECT_EQ(get(1), small);
+    EXPECT_EQ(get(2), large.substr(0, 100));
+    EXPECT_EQ(get(4), small);
+    EXPECT_EQ(get(6), "NVM_E_NOT_FOUND");
+  }
+  const auto look = [&] {
+    std::string one = "again";
+    one.resize(100);
+    EXPECT_EQ(get(1), one);
+    EXPECT_EQ(get(2), "two");
+    EXPECT_EQ(get(3), std::string(7, '\0'));
+    EXPECT_EQ(get(4), "NVM_E_NOT_FOUND");
+    EXPECT_EQ(get(5), "NVM_E_NOT_FOUND");
+    EXPECT_EQ(get(6), large.substr(0, 100));
+    std::uint64_t count = 0;
+    EXPECT_EQ(nvm_regions_count(set, &count), 0);
+    EXPECT_EQ(count, 4U);
+  };
+  look();
+  ASSERT_EQ(nvm_pool_close(pool), 0) << nvm_errormsg();
+  pool = nvm_pool_open(place.path().c_str());
+  ASSERT_NE(pool, nullptr) << nvm_errormsg();
+  set = nvm_regions_open(pool, "things", nullptr);
+  ASSERT_NE(set, nullptr) << nvm_errormsg();
+  look();
+}
+
+// Pages of what was dropped come back, and a lease of it keeps its bytes.
+TEST_P(region_group_runs, make_a_region_again_beside_a_lease_of_what_it_was) {
+  const std::string large(40000, 'L');
+  ASSERT_EQ(put(1, large), 0);
+  nvm_region_lease held;
+  ASSERT_EQ(nvm_region_hold(set, 1, &held), 0) << nvm_errormsg();
+  ASSERT_EQ(nvm_region_begin(set, 1, NVM_REGION_ADAPTIVE), 0);
+  ASSERT_EQ(nvm_region_drop(set, 1), 0);
+  ASSERT_EQ(nvm_region_create_with(set, 1, "new", 3, 0), 0) << nvm_errormsg();
+  ASSERT_EQ(nvm_region_commit(set, 1), 0) << nvm_errormsg();
+  EXPECT_EQ(get(1), "new");
+  EXPECT_EQ(std::string(static_cast<const char*>(held.bytes), held.length), large);
+  nvm_region_statistics s;
+  ASSERT_EQ(nvm_region_get_statistics(set, &s), 0);
+  EXPECT_GE(s.waiting_bytes, large.size());
+  EXPECT_EQ(nvm_region_let_go(&held), 0) << nvm_errormsg();
+}
+
 }  // namespace
 }  // namespace nvm::tests
