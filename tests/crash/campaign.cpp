@@ -14,6 +14,7 @@
 #include "kv_stories.hpp"
 #include "lockfree_random.hpp"
 #include "logheap_random.hpp"
+#include "region_random.hpp"
 #include "workloads.hpp"
 
 namespace {
@@ -22,8 +23,8 @@ using namespace nvm::tests;
 using nvm::explore::model;
 
 // The parts that are crashed: transactions of announced stores, barrier transactions, key-value stores, the
-// log-structured heap, lock-free structures.
-enum class part { stores_announced, barriers, key_value, logheap, lockfree };
+// log-structured heap, lock-free structures, regions.
+enum class part { stores_announced, barriers, key_value, logheap, lockfree, regions };
 
 struct tally {
   part what;
@@ -36,7 +37,7 @@ struct tally {
 };
 
 std::string name_of(const tally& t) {
-  const char* const of[] = {"", "stm/", "kv/", "logheap/", "lockfree/"};
+  const char* const of[] = {"", "stm/", "kv/", "logheap/", "lockfree/", "regions/"};
   return of[static_cast<unsigned>(t.what)] + std::string{name_of(t.of)};
 }
 
@@ -66,12 +67,24 @@ lockfree_variant variant_of(const tally& t, std::uint64_t round) {
   return all[round % std::size(all)];
 }
 
+region_variant region_variant_of(const tally& t, std::uint64_t round) {
+  if (t.of == model::ssd) return {.name = "ssd", .image = true, .saved_from = round % 2};
+  const region_variant all[] = {
+      {},
+      {.name = "large_rings", .ring_bytes = 8192, .saved_from = 0},
+      {.name = "one_replica", .replicas = 1},
+      {.name = "never_levelled", .levelling = 0},
+  };
+  return all[round % std::size(all)];
+}
+
 nvm::explore::subject subject_of(const tally& t, std::uint64_t seed, std::uint64_t round, unsigned operations) {
   if (t.what == part::logheap) {
     const logheap_variant with[] = {{}, {"one_log", false}};
     return random_logheap_subject(seed, operations, with[round % std::size(with)]);
   }
   if (t.what == part::lockfree) return random_lockfree_subject(seed, operations, variant_of(t, round));
+  if (t.what == part::regions) return random_region_subject(seed, operations, region_variant_of(t, round));
   const kind_of_medium on = ground_of(t, round);
   if (t.what != part::key_value) return random_subject(seed, operations, on);
   return random_kv_subject(seed, operations / 4, on, kv_indexes[round % std::size(kv_indexes)]);
@@ -80,6 +93,7 @@ nvm::explore::subject subject_of(const tally& t, std::uint64_t seed, std::uint64
 nvm::explore::options options_of(const tally& t, std::uint64_t round) {
   if (t.what == part::logheap) return logheap_options(t.of);
   if (t.what == part::lockfree) return lockfree_options(t.of, variant_of(t, round));
+  if (t.what == part::regions) return region_options(t.of, region_variant_of(t, round));
   nvm::explore::options o = options_for(t.of);
   if (t.what != part::stores_announced) o.promise_at_op_end = true;
   return o;
@@ -106,7 +120,8 @@ int usage() {
 
 std::vector<tally> all_models() {
   std::vector<tally> tallies;
-  for (const part p : {part::stores_announced, part::barriers, part::key_value, part::logheap, part::lockfree}) {
+  for (const part p :
+       {part::stores_announced, part::barriers, part::key_value, part::logheap, part::lockfree, part::regions}) {
     for (const model m : {model::x86, model::torn8, model::ssd, model::eadr}) {
       // The log-structured heap is by itself on direct media; on ssd the medium below it is that of all.
       if (p != part::logheap || m != model::ssd) tallies.push_back({.what = p, .of = m});

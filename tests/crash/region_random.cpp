@@ -93,7 +93,9 @@ class workload {
     for (std::uint64_t n = 1 + below(4); n != 0 && rid <= regions; --n, rid += 1 + below(2)) {
       region_call c = call(name, rid);
       if (c.bytes.size() > record_bytes / 4 && c.kind == region_call::what::write) c.bytes.resize(record_bytes / 4);
+      const bool is_dropped = c.kind == region_call::what::drop;
       all.push_back(std::move(c));
+      if (is_dropped && below(2) == 0) all.push_back(player_.creation(rid, some_bytes(), below(2) == 0 ? 0 : 1));
     }
     if (below(4) == 0) return player_.group_given_up(name, all);
     (void)player_.try_group(name, all);

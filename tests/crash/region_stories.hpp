@@ -18,6 +18,10 @@ namespace stories {  // region_log_stories.cpp
 void a_record_fits_no_ring(region_player& p);
 void one_more_than_were_counted(region_player& p);
 void as_many_as_were_saved(region_player& p);
+// region_renewal_stories.cpp
+void made_again_in_a_group(region_player& p);
+void made_and_dropped_in_a_group(region_player& p);
+void made_again_with_a_partner(region_player& p);
 }  // namespace stories
 [[nodiscard]] const std::vector<region_story>& region_stories();
 [[nodiscard]] const std::vector<region_story>& straight_stories();  // on ssd (region_straight_stories.cpp)

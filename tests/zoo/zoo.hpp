@@ -77,6 +77,7 @@ std::span<const entry> store_entries();        // F: object stores, their cluste
 std::span<const entry> names_entries();        // F: names of object stores
 std::span<const entry> tier_entries();         // F: pages that leave for a second file
 std::span<const entry> trim_entries();         // F: pages that go back to the file system
+std::span<const entry> region_entries();       // F: regions, their records and replicas
 std::span<const entry> relocation_entries();   // F: pools that open at another address
 
 template <class T>
