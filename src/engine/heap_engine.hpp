@@ -536,10 +536,8 @@ class heap_engine final : public engine {
     [[nodiscard]] std::uint64_t pages_left() const noexcept override { return all.pages_left(); }
     [[nodiscard]] const object::relocation_report& report() const noexcept override { return all.report(); }
     void put_right(std::uint64_t page) noexcept override { all.put_right(page); }
-    status finish() noexcept override {
-      all.finish();
-      return of.file_.finish_relocation(of.stack_->top());
-    }
+    void settle() noexcept override { all.settle(); }
+    status finish() noexcept override { return of.file_.finish_relocation(of.stack_->top()); }
     heap_engine& of;
     object::page_relocation<medium_type> all;
   };

@@ -32,7 +32,9 @@ class paged_pool {
   [[nodiscard]] virtual std::uint64_t pages_left() const noexcept = 0;
   [[nodiscard]] virtual const object::relocation_report& report() const noexcept = 0;
   virtual void put_right(std::uint64_t page) noexcept = 0;
-  // Called when all pages are right and none will be asked for any more.
+  // Makes durable what this thread has put right; no other thread is in put_right(), or finishes, in between.
+  virtual void settle() noexcept = 0;
+  // Called when all pages are right and settled, and none will be asked for any more.
   [[nodiscard]] virtual status finish() noexcept = 0;
 };
 
@@ -59,7 +61,7 @@ class page_by_page {
   void answer() noexcept;
   void answer_for(std::uint64_t page) noexcept;
   void go_through() noexcept;
-  void put_right(std::uint64_t page) noexcept;
+  void put_right(std::uint64_t page, std::uint64_t count) noexcept;
 
   std::unique_ptr<paged_pool> pool_;
   platform::user_faults faults_;
@@ -101,9 +103,11 @@ inline page_by_page::~page_by_page() {
   if (answering_.joinable()) answering_.join();
 }
 
-inline void page_by_page::put_right(std::uint64_t page) noexcept {
+// Settled at once: the other thread finishes when it finds all pages right.
+inline void page_by_page::put_right(std::uint64_t page, std::uint64_t count) noexcept {
   const std::lock_guard guard{one_at_a_time_};
-  pool_->put_right(page);
+  for (std::uint64_t i = 0; i < count; ++i) pool_->put_right(page + i);
+  pool_->settle();
 }
 
 inline void page_by_page::answer() noexcept {
@@ -119,15 +123,10 @@ inline void page_by_page::answer() noexcept {
 // Together with its neighbours: a thread that touches one page often touches the next.
 inline void page_by_page::answer_for(std::uint64_t page) noexcept {
   const std::uint64_t first = round_down(page, together);
-  if (first + together > pool_->pages()) {
-    put_right(page);
-    return faults_.show(data_ + page * platform::page_bytes(), 1);
-  }
-  {
-    const std::lock_guard guard{one_at_a_time_};
-    for (std::uint64_t i = 0; i < together; ++i) pool_->put_right(first + i);
-  }
-  faults_.show(data_ + first * platform::page_bytes(), together);
+  const bool alone = first + together > pool_->pages();
+  const std::uint64_t from = alone ? page : first, count = alone ? 1 : together;
+  put_right(from, count);
+  faults_.show(data_ + from * platform::page_bytes(), count);
 }
 
 inline void page_by_page::go_through() noexcept {
@@ -135,10 +134,12 @@ inline void page_by_page::go_through() noexcept {
   for (std::uint64_t page = 0; page < pool_->pages(); ++page) {
     // relaxed: the next round sees it.
     if (stopping_.load(std::memory_order_relaxed)) return;
-    put_right(page);
+    const std::lock_guard guard{one_at_a_time_};
+    pool_->put_right(page);
   }
   faults_.show_all();
   const std::lock_guard guard{one_at_a_time_};
+  pool_->settle();
   // If that fails, the pool keeps several bases, and the next open relocates it again.
   (void)pool_->finish();
 }

@@ -4,8 +4,10 @@
 // pages were put right and others were not, whatever has happened to the pages that were seen meanwhile:
 //   1. begin_relocation()                                 | pool/E1, E2
 //   2. each page, before it is shown or when nothing else is to be done: S moved pointers; F their lines
-//   3. when all pages are right: fence                    | object/E2     before a base is forgotten
-//      finish_relocation()                                | pool/E1, E2
+//      each thread that has done so, before another one can begin 3
+//                                                         | object/E2     a fence orders what its own thread has
+//                                                                         flushed, and nothing else
+//   3. when all pages are right: finish_relocation()      | pool/E1, E2
 // Pages that were added since hold no old pointer.  A process that ends before 3 leaves a pool of several bases; the
 // next open, of either way, begins at 1 again.
 //
@@ -16,7 +18,7 @@
 // An object whose bytes say which of its words are pointers (unions with tags, visitors) is put right whole, its words
 // in pages that were not shown yet included, since a thread that has seen its tag may change that.
 //
-// Threads: one at a time in put_right(); all other calls come before the first of it.
+// Threads: one at a time in put_right() and settle(); all other calls come before the first of these.
 #pragma once
 
 #include <algorithm>
@@ -77,7 +79,7 @@ class page_relocation {
   // What was found in pages that were put right.
   [[nodiscard]] const relocation_report& report() const noexcept { return report_; }
 
-  // Step 2.  Made again it does nothing.
+  // Step 2, and then settle().  Made again it does nothing.
   void put_right(std::uint64_t page) noexcept {
     if (page >= g_.size_pages || is_right(page)) return;
     from_ = g_.page_offset(page);
@@ -96,8 +98,8 @@ class page_relocation {
     // relaxed: for reports.
     done_.store(done_.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
   }
-  // Step 3, before the bases are forgotten.
-  void finish() noexcept { medium_.fence(edge{"object/E2"}); }
+  // What this thread has put right is durable: called before any other thread may find that all pages are right.
+  void settle() noexcept { medium_.fence(edge{"object/E2"}); }
 
  private:
   [[nodiscard]] bool is_right(std::uint64_t page) const noexcept { return (right_[page / 64] >> page % 64 & 1) != 0; }
