@@ -13,8 +13,8 @@ compiled in advance (IN_ADVANCE). An include within #if counts for the one that 
 comes after. When one of several fails, each is compiled alone.
 
 usage: tools/headers_alone.py [--root DIR] [--generated DIR] [path...]; paths limit the headers.
-Headers that passed are not compiled again until one of them changes (tools/passed.py). Where runs take turns
-(tests/random_seed.py) each has a third of the rows of src/ and all of include/.
+Headers that passed are not compiled again until one of them changes (tools/passed.py). In `./dev test` of
+everything (HOLDFAST_WHOLE_TEST) each day has a third of the rows of src/ and all of include/.
 """
 
 import argparse
@@ -205,7 +205,7 @@ def main():
     tree = Tree(root, arguments.generated or root / "build" / "release" / "generated")
     headers = tree.headers
     built = set() if arguments.paths else included_first(root)
-    in_turn = random_seed.takes_turns() and not arguments.paths
+    in_turn = random_seed.takes_turns() and "HOLDFAST_WHOLE_TEST" in os.environ and not arguments.paths
     now = digest(root, headers, built, random_seed.seed_from_environment() % 3 if in_turn else "all")
     if not arguments.paths and passed.has(now):
         return 0

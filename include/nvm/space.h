@@ -77,7 +77,7 @@ typedef struct nvm_trim_report {
  * Waits until barrier transactions that are open in other threads have ended or gone on (nvm_stm_quiesce()).
  *
  * -1: NVM_E_INVALID (no such flag), NVM_E_READ_ONLY, NVM_E_TX_OPEN, NVM_E_BUSY (the pool is being relocated),
- * NVM_E_NO_MEMORY, NVM_E_IO; NVM_E_ENGINE if pages of the pool are kept elsewhere (nvm/tier.h): then NVM_TRIM_INSIDE
+ * NVM_E_NO_MEMORY, NVM_E_IO; NVM_E_ENGINE if the pool has a second file (nvm/tier.h): then NVM_TRIM_INSIDE
  * alone is possible. */
 NVM_API int nvm_pool_trim(NVM_POOL *pool, const nvm_trim_options *options, nvm_trim_report *report);
 

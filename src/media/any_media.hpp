@@ -97,6 +97,7 @@ class any_image : public any_medium {
         publish_{[](void* m, batch& b, stores_call stores, void* context, edge e) noexcept {
           return of<M>(m).publish(b, [&]() noexcept { stores(context); }, e);
         }},
+        await_room_{[](void* m, batch& b) noexcept { return nvm::await_room(of<M>(m), b); }},
         write_straight_{
             [](void* m, const void* p, std::size_t bytes, lsn_t free_since, straight_patience patience) noexcept {
               return nvm::write_straight(of<M>(m), p, bytes, free_since, patience);
@@ -110,6 +111,7 @@ class any_image : public any_medium {
         of_, b, [](void* f) noexcept { (*static_cast<std::remove_reference_t<F>*>(f))(); },
         const_cast<void*>(static_cast<const void*>(std::addressof(stores))), e);
   }
+  [[nodiscard]] status await_room(batch& b) noexcept { return await_room_(of_, b); }
   result<straight_outcome> write_straight(const void* p, std::size_t bytes, lsn_t free_since,
                                           straight_patience patience) noexcept {
     return write_straight_(of_, p, bytes, free_since, patience);
@@ -120,6 +122,7 @@ class any_image : public any_medium {
  private:
   using stores_call = void (*)(void*) noexcept;
   result<lsn_t> (*publish_)(void*, batch&, stores_call, void*, edge) noexcept;
+  status (*await_room_)(void*, batch&) noexcept;
   result<straight_outcome> (*write_straight_)(void*, const void*, std::size_t, lsn_t, straight_patience) noexcept;
   std::uint64_t (*straight_from_)(void*) noexcept;
   status (*quiesce_)(void*) noexcept;

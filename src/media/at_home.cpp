@@ -8,7 +8,9 @@
 //     first one's record, so a reader of its bytes sees its note. The page's bytes are the file's: bringing the record
 //     home changes nothing.
 //   - A record that is captured later is of a thread that stores to the page, and waits; or it has the present bytes.
-// Hence the file's page does not change, in bytes, until a thread has stored to the image's.
+//   - Or it has bytes that its thread will store there (image_batch::add_for()).  The page may come back with them or
+//     without: that thread stores them, and until it has, nobody else captures or reads that range.
+// Hence the file's page does not change, in bytes that anybody reads, until a thread has stored to the image's.
 #include <algorithm>
 
 #include "media/image_media.hpp"

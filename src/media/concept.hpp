@@ -116,6 +116,18 @@ struct straight_outcome {
   bool written = false;   // false: not here or not now; they go by flush()
   std::uint64_t sum = 0;  // for the batch: add_straight()
 };
+// Waits until a log has room for the batch; another thread may take it then.  The errors of publish(), which does not
+// have to wait afterwards unless somebody did.
+template <media M>
+  requires(M::atomic_batches)
+[[nodiscard]] inline status await_room(M& m, typename M::batch& b) noexcept {
+  if constexpr (requires { m.await_room(b); }) {
+    return m.await_room(b);
+  } else {
+    return {};
+  }
+}
+
 // What a straight write waits for: syncs, and until the log is empty.
 enum class straight_patience : std::uint8_t {
   if_large,  // as long as it costs less than to write the bytes twice

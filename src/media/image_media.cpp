@@ -193,7 +193,7 @@ void image_media::flush(const void* p, std::size_t bytes, site) noexcept {
   }
 }
 
-result<lsn_t> image_media::publish_with(batch& b, stores_call stores, void* context, edge) noexcept {
+status image_media::find_room_for(batch& b, lock& held) noexcept {
   const std::uint64_t needed = b.record_bytes_max();
   const std::uint64_t most = settings_.ring.place.record_bytes_max();
   if (needed > most)
@@ -203,8 +203,19 @@ result<lsn_t> image_media::publish_with(batch& b, stores_call stores, void* cont
     return fail(errc::no_memory, "no memory for a transaction's record of %llu bytes",
                 static_cast<unsigned long long>(needed));
   const bool to_move = may_read_as_header({b.bytes_, b.used_}, durable_lsn());
-  lock held{order_};
-  if (const status s = find_room(held, needed, to_move); !s) return s.error();
+  held = lock{order_};
+  return find_room(held, needed, to_move);
+}
+
+status image_media::await_room(batch& b) noexcept {
+  lock held;
+  return find_room_for(b, held);
+}
+
+result<lsn_t> image_media::publish_with(batch& b, stores_call stores, void* context, edge) noexcept {
+  lock held;
+  if (const status s = find_room_for(b, held); !s) return s.error();
+  const std::uint64_t needed = b.record_bytes_max();
   stores(context);
   const std::uint64_t bytes = b.record_bytes();
   NVM_ASSERT(bytes <= needed && !b.out_of_memory_);  // more than expect() announced

@@ -134,6 +134,9 @@ class image_media {
         const_cast<void*>(static_cast<const void*>(std::addressof(stores))), e);
   }
 
+  // Waits until the log has room for the batch; another thread may take it then.  The errors of publish().
+  [[nodiscard]] status await_room(batch& b) noexcept;
+
   // See concept.hpp.  A write to the device; also a sync if `free_since` is not durable, and a checkpoint if the range
   // is large, or patience asked for, and the log has something for it.
   result<straight_outcome> write_straight(const void* p, std::size_t bytes, lsn_t free_since,
@@ -181,6 +184,8 @@ class image_media {
   [[nodiscard]] std::uint64_t wrap_pad(std::uint64_t bytes) const noexcept;
   [[nodiscard]] bool has_room(std::uint64_t bytes, bool to_move) const noexcept;
   status find_room(lock& held, std::uint64_t bytes, bool to_move = false) noexcept;
+  // Takes the lock, and finds room for the batch's record.
+  [[nodiscard]] status find_room_for(batch& b, lock& held) noexcept;
   status drain(lock& held, std::uint64_t bytes, bool to_move) noexcept;
   void put_captured(const std::byte* from, std::size_t bytes, std::uint64_t record_bytes) noexcept;
   std::byte* begin_record(std::uint64_t bytes) noexcept;

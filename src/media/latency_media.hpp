@@ -83,6 +83,11 @@ class latency_media {
   {
     return inner_.publish(b, std::forward<F>(stores), e);
   }
+  [[nodiscard]] status await_room(batch& b) noexcept
+    requires atomic_batches
+  {
+    return nvm::await_room(inner_, b);
+  }
 
   [[nodiscard]] M& inner() noexcept { return inner_; }
   [[nodiscard]] const latency_settings& settings() const noexcept { return settings_; }

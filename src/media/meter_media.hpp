@@ -137,6 +137,11 @@ class meter_media {
     return inner_.publish(b, std::forward<F>(stores), e);
   }
 
+  [[nodiscard]] status await_room(typename M::batch& b) noexcept
+    requires atomic_batches
+  {
+    return nvm::await_room(inner_, b);
+  }
   result<straight_outcome> write_straight(const void* p, std::size_t bytes, lsn_t free_since,
                                           straight_patience patience) noexcept
     requires atomic_batches

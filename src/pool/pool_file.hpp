@@ -243,7 +243,8 @@ class pool_file {
   // system cannot do that.
   [[nodiscard]] status punch(std::uint64_t page, std::uint64_t count) noexcept;
   // Held while blocks of the file go, and by a thread that reads pages of others: what is in use when it takes the lock
-  // can be read as long as it has it.  After growing_; nothing but the file system and the mapping is called under it.
+  // can be read as long as it has it.  After growing_; nothing but the file system, the mapping and the keeper of the
+  // image's pages is called under it.
   [[nodiscard]] std::mutex& blocks_going() noexcept { return blocks_going_; }
   // Free pages may be holes.
   [[nodiscard]] bool has_holes() const noexcept { return has_compatible_feature(layout::feature_holes); }

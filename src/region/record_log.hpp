@@ -118,7 +118,7 @@ class record_log {
   }
 
   // begin(): the regions are changing from here on; it may wait for their readers alone.  end(version): their bytes are
-  // home.  Neither is called after a failure.
+  // home; 0: they are as they were.
   // Returns the version, or the LSN, of the record.  errc::no_memory, log_full, too_large (image media), no_space (for
   // a record that fits no ring), no_lane, io; nothing has changed then.
   template <class Begin, class End>
@@ -221,9 +221,16 @@ class record_log {
     batch.clear();
     for (const home_range& r : ranges) batch.add_for(base_ + r.offset, r.from, r.bytes);
     for (const straight_range& r : user.straight) batch.add_straight(base_ + r.offset, r.bytes, r.sum);
-    // begin() where the batch has its room and its place: publish() may wait for a sync before, and readers do not.
-    const auto lsn = medium_.publish(batch, [&]() noexcept { begin(); }, edge{"region/E3"});
-    if (!lsn) return lsn.error();
+    // Room comes first, and for that perhaps a sync: readers do not wait for it.  This thread waits for readers without
+    // a lock of the medium.  The mark comes before the record, since a checkpoint may bring it home, and from there a
+    // page that is not in memory has the new bytes before they are stored here.
+    if (status s = await_room(medium_, batch); !s) return s.error();
+    begin();
+    const auto lsn = medium_.publish(batch, []() noexcept {}, edge{"region/E3"});
+    if (!lsn) {
+      end(std::uint64_t{0});
+      return lsn.error();
+    }
     store_home(base_, ranges);
     end(*lsn);
     return *lsn;

@@ -66,12 +66,11 @@ void transaction<M>::plan(member& m, bool large_by_copy) noexcept {
   const bool fits_badly = m.renewed && !m.stays && (!e.inside() || m.room > e.capacity);
   bool moves = !has_place || m.relocates || over_cut || fits_badly ||
                (m.written > e.capacity && (low != 0 || !grow_in_place(e, m.written)));
-  if (!moves && low != 0) {
-    moves = wish == technique::copy || (large_by_copy && !small);
-    if (!moves && set_.is_to_level(e.levelling)) {
-      moves = true;
-      thread_.levelled.add(1);
-    }
+  if (!moves && low != 0) moves = wish == technique::copy || (large_by_copy && !small);
+  const bool writes_over = low != 0 || (m.renewed && !m.stays && e.written.load(std::memory_order_relaxed) != 0);
+  if (!moves && writes_over && set_.is_to_level(e.levelling)) {
+    moves = true;
+    thread_.levelled.add(1);
   }
   // A lease looks at written bytes, also at bytes that were cut off since.
   const bool before_end = low != 0 || m.survived < e.written.load(std::memory_order_relaxed) || e.shrunk != 0;
@@ -398,6 +397,7 @@ status transaction<M>::prepare(bool large_by_copy) noexcept try {
       if (m.renewed && !m.stays && s.error() == errc::no_space) {
         m.stays = true;
         plan(m, large_by_copy);
+        if (m.is_leased && forget_leases(*m.of)) plan(m, large_by_copy);
         if (!m.moves) continue;
         return s;
       }
@@ -495,8 +495,8 @@ result<std::uint64_t> transaction<M>::publish() noexcept {
       },
       [&](std::uint64_t version) noexcept {
         for (member& m : members_) {
-          settle(m, version);
-          m.of->lock.end_change(m.gets_other_place());
+          if (version != 0) settle(m, version);
+          m.of->lock.end_change(version != 0 && m.gets_other_place());
         }
       });
 }

@@ -27,7 +27,10 @@ result<unsigned> image_pages::read_ahead(page_t first, unsigned count, std::byte
     return fail(bytes.error(), "the page at offset %" PRIu64 " cannot be read: %s", place_of(first), last_message());
   unsigned n = 1;
   while (n < count && place_of(first + n) + page_bytes <= *bytes) ++n;
-  if (status s = file_.read(place_of(first), to, n * page_bytes); !s) {
+  status s = file_.read(place_of(first), to, n * page_bytes);
+  // The file may have been cut off after the first page since.
+  if (!s && n > 1) s = file_.read(place_of(first), to, (n = 1) * page_bytes);
+  if (!s) {
     return fail(s.error(), "the page at offset %" PRIu64 " cannot be read: %s", place_of(first), last_message());
   }
   read_.fetch_add(n * page_bytes, std::memory_order_relaxed);

@@ -56,8 +56,8 @@ class image_pages final : public slow_pages {
   platform::zeroed_memory bytes_there_;  // of write_out()
   std::mutex meeting_;                   // a leaf
   image_media* medium_ = nullptr;
-  // At least, but where the end was cut off while it was asked for.  relaxed: a page that is taken for one of the file
-  // is read only as far as the file goes.
+  // At least, but where the end was cut off while it was asked for.  relaxed: pages that are taken for pages of the
+  // file are read only as far as it goes, and the first one is needed, so it is before the end.
   mutable std::atomic<std::uint64_t> file_bytes_{0};
   std::atomic<bool> waits_{false};      // relaxed: a hint
   std::atomic<std::uint64_t> read_{0};  // relaxed: a count

@@ -516,6 +516,11 @@ void swapper::choose(batch& b, unsigned wanted) noexcept {
 }
 
 void swapper::discard(std::uint64_t first, std::uint64_t count) noexcept {
+  {
+    // Pages that are coming may have what the file had.  Before evicting_, which the thread that brings them takes.
+    std::unique_lock held{lock_};
+    settle(held);
+  }
   // No page is leaving meanwhile.
   const std::lock_guard one{evicting_};
   std::vector<page_t>& pages = batch_->dropped;  // has room for a batch
@@ -529,6 +534,8 @@ void swapper::discard(std::uint64_t first, std::uint64_t count) noexcept {
       pages.push_back(page);
     }
     give_back(pages);
+    // Those after the file's end, too: once it has grown again they are like all that the file alone has.
+    for (const page_t page : pages) slow_pages_ += slow_->is_zeros(page) ? 1 : 0;
   }
 }
 

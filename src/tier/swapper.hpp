@@ -18,6 +18,7 @@
 ///   stored_to -> leaving    victim; protected                             yes, with the protecting
 ///   leaving -> stored_to    a store that waits; then it goes on           yes, before
 ///   leaving -> absent       the second file has it (tier/E2); given back  yes, with the giving back
+///   clean, stored_to -> absent   discard()                                yes, with the giving back
 /// No store is lost: one that comes before the protecting is in what is written; one that comes after it waits for the
 /// fault thread, which takes lock_: either the page stays, or it is brought back for the store. A page that is given
 /// back is missing for all threads in the same moment: loads and stores of it are faults, and no zeros are seen.
@@ -131,7 +132,8 @@ class swapper final : private page_host {
   // errc::too_large: a page has as many pins as can be counted; nothing was pinned.
   [[nodiscard]] status pin(std::uint64_t first, std::uint64_t count, pinned_by whom) noexcept;
   void unpin(std::uint64_t first, std::uint64_t count, pinned_by whom) noexcept;
-  // What these pages hold is of no use any more: they are absent afterwards, unless they are pinned or come just then.
+  // What these pages hold is of no use any more: they are absent afterwards, unless they are pinned, or come again.
+  // The caller may hold locks of the pool: the threads of the swapper take none.
   void discard(std::uint64_t first, std::uint64_t count) noexcept;
   // Pages leave until at most `pages` are present, or no more can.
   void shrink(std::uint64_t pages) noexcept;

@@ -139,6 +139,11 @@ swapper_statistics swapper::statistics() noexcept {
   s.present = present_;
   s.dirty = static_cast<std::uint64_t>(dirty_);
   s.slow = slow_pages_;
+  // Pages that were not in memory when the file's end was cut off are still counted.
+  if (settings_.grows != nullptr) {
+    const auto bytes = settings_.grows->size();
+    if (bytes) s.slow = std::min(s.slow, (*bytes - std::min(*bytes, settings_.offset)) / page_bytes);
+  }
   s.fault_ns_p50 = fault_ns_.at(500);
   s.fault_ns_p99 = fault_ns_.at(990);
   return s;
