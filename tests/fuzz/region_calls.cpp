@@ -145,12 +145,16 @@ void player::create(std::uint64_t rid, std::uint64_t size, bool with_bytes, std:
   const std::string bytes = with_bytes ? bytes_of(size) : std::string{};
   const bool too_large = size > NVM_REGION_BYTES_MAX || (with_bytes && room > NVM_REGION_BYTES_MAX);
   open_transaction* const t = with(rid);
-  const int expected = too_large ? NVM_E_TOO_LARGE : t != nullptr || regions_.contains(rid) ? NVM_E_EXISTS : 0;
-  // In a transaction that has it, bytes that it was to have are part of what is refused.
+  const bool exists = t != nullptr ? t->members[rid].has_value() : regions_.contains(rid);
+  const int expected = too_large ? NVM_E_TOO_LARGE : exists ? NVM_E_EXISTS : 0;
   const int answer =
       with_bytes ? nvm_region_create_with(set_, rid, bytes.data(), size, room) : nvm_region_create(set_, rid, size);
   if (!changed("create", answer == 0, expected)) return;
-  regions_[rid] = {size, bytes};
+  if (t != nullptr) {
+    t->members[rid] = region_model{size, bytes};
+  } else {
+    regions_[rid] = {size, bytes};
+  }
 }
 
 void player::drop(std::uint64_t rid) {
@@ -283,10 +287,11 @@ void player::in_group(std::uint64_t rid, unsigned what, std::uint64_t size) {
     if (is("join", nvm_region_group_join(at->group, rid, NVM_REGION_ADAPTIVE) == 0, {expected}))
       at->members[rid] = regions_[rid];
   } else if (what == 1) {
-    const int expected = size > NVM_REGION_BYTES_MAX     ? NVM_E_TOO_LARGE
-                         : own || regions_.contains(rid) ? NVM_E_EXISTS
-                         : has != nullptr                ? NVM_E_BUSY
-                                                         : 0;
+    const bool exists = own ? at->members[rid].has_value() : regions_.contains(rid);
+    const int expected = size > NVM_REGION_BYTES_MAX ? NVM_E_TOO_LARGE
+                         : exists                    ? NVM_E_EXISTS
+                         : has != nullptr && !own    ? NVM_E_BUSY
+                                                     : 0;
     if (changed("group create", nvm_region_group_create(at->group, rid, size) == 0, expected))
       at->members[rid] = region_model{size, {}};
   } else {
