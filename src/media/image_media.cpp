@@ -77,13 +77,13 @@ std::uint64_t image_media::wrap_pad(std::uint64_t bytes) const noexcept {
 }
 
 bool image_media::has_room(std::uint64_t bytes, bool to_move) const noexcept {
-  const std::uint64_t needed = to_move && 3 * bytes <= ring_bytes_ ? 3 * bytes : wrap_pad(bytes) + bytes;
+  const std::uint64_t needed = to_move ? std::min(3 * bytes, ring_bytes_) : wrap_pad(bytes) + bytes;
   return tail_ + needed <= checkpoint_ + ring_bytes_;
 }
 
-// Waits until a record of up to `bytes` bytes fits with its padding; `to_move`: also that which tells it apart, unless
-// the record has more than a third of the ring. Both ends of the free space are whole sectors when the log is synced,
-// so that sealing a sector always fits too.
+// Waits until a record of up to `bytes` bytes fits with its padding; `to_move`: also that which tells it apart, or
+// until the ring is empty where the record has more than a third of it.  Both ends of the free space are whole sectors
+// when the log is synced, so that sealing a sector always fits too.
 status image_media::find_room(lock& held, std::uint64_t bytes, bool to_move) noexcept {
   if (!poisoned() && !draining_ && has_room(bytes, to_move)) return {};
   freed_.wait(held, [this] { return !draining_ || poisoned(); });
