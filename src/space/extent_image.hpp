@@ -44,9 +44,15 @@ struct first_bit {
 inline std::uint64_t write_empty_extent(std::byte* base, std::uint64_t extent_offset, layout::page_kind kind,
                                         const layout::extent_shape& s) noexcept {
   const std::uint64_t bytes = s.lengths_at + s.slots;
-  std::memset(base + extent_offset, 0, bytes);
-  const std::uint64_t identity = extent_identity_word(extent_offset, kind);
-  std::memcpy(base + extent_offset, &identity, sizeof identity);
+  std::byte* const at = base + extent_offset;
+  // relaxed: a barrier transaction that was open when these pages were freed may still read what they held; it finds
+  // out later that it was too late, and reads no more of it.
+  std::uint64_t done = 0;
+  for (; done + 8 <= bytes; done += 8) {
+    const std::uint64_t word = done == 0 ? extent_identity_word(extent_offset, kind) : 0;
+    std::atomic_ref<std::uint64_t>{*reinterpret_cast<std::uint64_t*>(at + done)}.store(word, std::memory_order_relaxed);
+  }
+  for (; done < bytes; ++done) std::atomic_ref<std::byte>{at[done]}.store(std::byte{}, std::memory_order_relaxed);
   return bytes;
 }
 
@@ -54,7 +60,9 @@ inline std::uint64_t write_empty_extent(std::byte* base, std::uint64_t extent_of
 inline void write_equal_lengths(std::byte* base, std::uint64_t extent_offset, const layout::extent_shape& s,
                                 unsigned slots) noexcept {
   for (unsigned slot = s.header_slots; slot + slots <= s.slots; slot += slots) {
-    base[extent_offset + s.lengths_at + slot] = std::byte{layout::length_byte(slots)};
+    // relaxed: as in write_empty_extent().
+    std::atomic_ref<std::byte>{base[extent_offset + s.lengths_at + slot]}.store(std::byte{layout::length_byte(slots)},
+                                                                                std::memory_order_relaxed);
   }
 }
 
