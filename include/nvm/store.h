@@ -63,7 +63,7 @@ typedef struct nvm_store_options {
   uint32_t mode;         /* permission bits; 0: 0600 */
   uint32_t struct_bytes; /* sizeof(nvm_store_options), or 0: "Options" in nvm/nvm.h; so in what follows here */
   uint64_t quota;        /* bytes that the store's pages may take, headers counted; 0: as many as the pool has */
-  uint64_t more[4];      /* zero */
+  uint64_t reserved[4];  /* zero */
 } nvm_store_options;
 
 /* Makes a store of one page, owned by the process's effective user and group.  One transaction, name included: three

@@ -1,6 +1,5 @@
 // The tracing collector of the C interface: roots, refusals, and the frees.
 #include "nvm/gc.h"
-#include "base/given_options.hpp"
 
 #include <algorithm>
 #include <chrono>
@@ -13,6 +12,7 @@
 #include "api/gc_beside.hpp"
 #include "api/object_stores.hpp"
 #include "api/pool_object.hpp"
+#include "base/given_options.hpp"
 #include "object/garbage.hpp"
 #include "object/led_pointers.hpp"
 #include "object/listed_objects.hpp"
@@ -476,8 +476,6 @@ status admit(const nvm_pool* pool, const nvm_gc_options& options) noexcept {
   if (pool->file->read_only() && options.dry_run == 0) {
     return fail(errc::read_only, "%s is open read-only: only a dry run can look for garbage", pool->file->path());
   }
-  if (std::any_of(std::begin(options.reserved), std::end(options.reserved), [](std::uint64_t r) { return r != 0; }))
-    return fail(errc::invalid, "a reserved field of the options is not 0");
   if (options.untyped > 2) return fail(errc::invalid, "untyped: found %u, expected at most 2", options.untyped);
   if (options.pointer != nullptr && options.conservative != 0)
     return fail(errc::invalid, "pointers are told by the types, which `conservative` does not look at");

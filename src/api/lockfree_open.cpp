@@ -242,9 +242,6 @@ result<engines::structure_settings> settings_for(const char* name, const nvm_lf_
     return fail(errc::invalid, "kind %u is none of enum nvm_lf_kind", o.kind);
   if ((o.flags & ~known_flags) != 0) return fail(errc::invalid, "flags %u are none of enum nvm_lf_flags", o.flags);
   if (o.mode > 2) return fail(errc::invalid, "mode %u: expected 0, 1 or 2", o.mode);
-  for (const std::uint32_t r : o.reserved) {
-    if (r != 0) return fail(errc::invalid, "a reserved field of nvm_lf_options is %u, expected 0", r);
-  }
   return settings_in(o);
 }
 

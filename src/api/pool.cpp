@@ -50,7 +50,7 @@ engines::log_choice log_choice_of(const nvm_pool_options& o) noexcept {
   return log;
 }
 
-// What a program gives to an open or a creation, as this library knows it.
+// Options of an open or a creation, as this library knows them.
 class known_options {
  public:
   explicit known_options(const nvm_pool_options* given) noexcept
@@ -97,14 +97,6 @@ status check_options(const char* path, const nvm_pool_options& o) noexcept {
     return fail(errc::invalid, "collect %u is none of enum nvm_collect", o.collect);
   if (o.collect != 0 && o.lanes == 1)
     return fail(errc::invalid, "one lane: references are counted with two and more, of which the library keeps one");
-  for (const std::uint64_t r : o.reserved) {
-    if (r != 0) return fail(errc::invalid, "a reserved field of nvm_pool_options is %" PRIu64 ", expected 0", r);
-  }
-  if (o.log != nullptr) {
-    for (const std::uint64_t r : o.log->reserved) {
-      if (r != 0) return fail(errc::invalid, "a reserved field of nvm_log_options is %" PRIu64 ", expected 0", r);
-    }
-  }
   return engines::check_bounds(log_choice_of(o));
 }
 // Of a pool that is to be made.

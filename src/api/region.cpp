@@ -180,9 +180,6 @@ result<nvm_regions*> open_one(NVM_POOL* pool, const char* name, const nvm_region
     return fail(errc::invalid, "levelling %u: expected 0 to %u, or NVM_LEVELLING_NEVER", o.levelling,
                 region::levelling_max);
   }
-  for (const std::uint32_t r : o.reserved) {
-    if (r != 0) return fail(errc::invalid, "a reserved field of nvm_regions_options is %u, expected 0", r);
-  }
   const auto all = sets_of(pool);
   if (!all) return all.error();
   const std::lock_guard guard{(*all)->lock};

@@ -1,10 +1,10 @@
 // Calls of include/nvm/space.h.
 #include "nvm/space.h"
-#include "base/given_options.hpp"
 
 #include <cstring>
 
 #include "api/pool_object.hpp"
+#include "base/given_options.hpp"
 #include "nvm/stm.h"
 #include "tier/tier.hpp"
 
@@ -16,9 +16,6 @@ status check(const nvm_pool* pool, const nvm_trim_options& o) noexcept {
   if ((o.flags & ~std::uint32_t{NVM_TRIM_INSIDE}) != 0) {
     return fail(errc::invalid, "flags %x are none of enum nvm_trim_flags", o.flags);
   }
-  bool zero = true;
-  for (const std::uint64_t r : o.reserved) zero = zero && r == 0;
-  if (!zero) return fail(errc::invalid, "a reserved field of nvm_trim_options is not 0");
   return pool->file->usable();
 }
 

@@ -1,6 +1,5 @@
 // The calls of nvm/store.h.
 #include "nvm/store.h"
-#include "base/given_options.hpp"
 
 #include <cstring>
 #include <new>
@@ -11,6 +10,7 @@
 #include "api/carried_exception.hpp"
 #include "api/object_stores.hpp"
 #include "api/stm_pieces.hpp"
+#include "base/given_options.hpp"
 
 namespace nvm::api {
 namespace {
@@ -143,9 +143,6 @@ int nvm_store_create(NVM_POOL* pool, const char* name, const nvm_store_options* 
   const auto known = nvm::given_options<48>(options, "nvm_store_options");
   if (!known) return api::report(known.error());
   const nvm_store_options& o = *known;
-  std::uint64_t reserved = 0;
-  for (const std::uint64_t r : o.more) reserved |= r;
-  if (reserved != 0) return api::report(fail(errc::invalid, "a reserved field of nvm_store_options is not 0"));
   if (o.mode > nvm::stores::mode_bits)
     return api::report(fail(errc::invalid, "mode %o is more than permission bits", o.mode));
   return api::on_named(pool, "nvm_store_create()", name, api::effects::changes,
@@ -389,9 +386,6 @@ int nvm_stores_configure(NVM_POOL* pool, const nvm_stores_options* options) {
   if (o->protection > NVM_STORES_UNPROTECTED) {
     return api::report(fail(errc::invalid, "protection %u is none of enum nvm_store_protection", o->protection));
   }
-  for (const std::uint64_t r : o->reserved) {
-    if (r != 0) return api::report(fail(errc::invalid, "a reserved field of nvm_stores_options is not 0"));
-  }
   const auto what = o->burst != 0 ? api::effects::changes : api::effects::attaches;
   return api::answer(
       api::on_stores(pool, "nvm_stores_configure()", what, [&](api::object_stores& all) { return all.configure(*o); }));
@@ -400,10 +394,7 @@ int nvm_store_gc(NVM_POOL* pool, const char* name, const nvm_store_gc_options* o
   const auto known = nvm::given_options<32>(options, "nvm_store_gc_options");
   if (!known) return api::report(known.error());
   const nvm_store_gc_options& o = *known;
-  std::uint64_t reserved = 0;
-  for (const std::uint64_t r : o.reserved) reserved |= r;
-  if (reserved != 0 || o.dry_run > 1)
-    return api::report(fail(errc::invalid, "a field of nvm_store_gc_options is none that there is"));
+  if (o.dry_run > 1) return api::report(fail(errc::invalid, "dry_run: found %u, expected 0 or 1", o.dry_run));
   nvm_store_gc_report unread;
   nvm_store_gc_report& to = report == nullptr ? unread : *report;
   to = {};

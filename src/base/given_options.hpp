@@ -2,7 +2,9 @@
 #pragma once
 
 #include <algorithm>
+#include <cinttypes>
 #include <cstddef>
+#include <cstdint>
 #include <cstring>
 #include <type_traits>
 
@@ -14,7 +16,7 @@ constexpr std::size_t options_bytes_max = 4096;
 
 // The options as this library knows them; NULL: all zero.  `given` may be shorter or longer: its struct_bytes says how
 // long it is, 0: First bytes, as it was when it first came with a release.  errc::invalid: a field is set that this
-// library does not know.
+// library does not know, or a reserved one.
 template <std::size_t First, class Options>
 [[nodiscard]] result<Options> given_options(const Options* given, const char* name) noexcept {
   static_assert(First <= sizeof(Options) && sizeof(Options) <= options_bytes_max);
@@ -37,6 +39,9 @@ template <std::size_t First, class Options>
   }
   std::memcpy(&known, from, std::min(bytes, sizeof known));
   known.struct_bytes = sizeof known;
+  for (const std::uint64_t r : known.reserved) {
+    if (r != 0) return fail(errc::invalid, "a reserved field of %s is %" PRIu64 ", expected 0", name, r);
+  }
   return known;
 }
 

@@ -609,9 +609,6 @@ extern "C" int64_t nvm_pool_check_with(const char* path, const nvm_check_options
   if (!known) return api::report(known.error());
   const nvm_check_options& how = *known;
   if (path == nullptr) return api::report(fail(errc::invalid, "the path is NULL"));
-  for (const std::uint64_t r : how.reserved) {
-    if (r != 0) return api::report(fail(errc::invalid, "a reserved field of nvm_check_options is %lu, expected 0", r));
-  }
   nvm::pool_open_options o;
   o.read_only = true;
   o.accept_copy = how.accept_copy != 0;

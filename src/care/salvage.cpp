@@ -201,9 +201,6 @@ int64_t salvage(const char* path, std::string_view home, const char* store, cons
   if (!known) return api::report(known.error());
   const nvm_kv_salvage_options& how = *known;
   if (path == nullptr || store == nullptr) return api::report(fail(errc::invalid, "the path or the name is NULL"));
-  for (const std::uint64_t r : how.reserved) {
-    if (r != 0) return api::report(fail(errc::invalid, "a reserved field of nvm_kv_salvage_options is not 0"));
-  }
   care::salvage_call call{how};
   const nvm::platform::in_call here;
   try {

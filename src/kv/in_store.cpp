@@ -2,13 +2,13 @@
 //
 // Lock order: registry, transactions.  The lock of object stores is taken before, and not held: a thread that detaches
 // a store shuts the registry first.
-#include "base/given_options.hpp"
 #include "nvm/store_kv.h"
 
 #include <memory>
 #include <new>
 #include <optional>
 
+#include "base/given_options.hpp"
 #include "kv/open_stores.hpp"
 
 namespace nvm::keyed {

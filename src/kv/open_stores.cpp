@@ -40,9 +40,7 @@ status check_options(const nvm_kv_options& o) noexcept {
     return fail(errc::invalid, "index %u or mode %u is none of nvm_kv_options", o.index, o.mode);
   if ((o.flags & ~unsigned{NVM_KV_NO_CHECKSUMS | NVM_KV_VERIFY_READS}) != 0)
     return fail(errc::invalid, "flags %u are none of enum nvm_kv_open_flags", o.flags);
-  std::uint64_t reserved = 0;
-  for (const std::uint64_t r : o.reserved) reserved |= r;
-  return reserved == 0 ? status{} : status{fail(errc::invalid, "a reserved field of nvm_kv_options is not 0")};
+  return {};
 }
 
 std::string place_name(const stores& all) {
@@ -632,9 +630,6 @@ int nvm_kv_drop_with(NVM_POOL* pool, const char* name, const nvm_kv_drop_options
   if (!known) return api::report(known.error());
   const nvm_kv_drop_options& o = *known;
   if (nvm::status s = keyed::check_name(name); !s) return api::report(s.error());
-  for (const std::uint64_t r : o.reserved) {
-    if (r != 0) return api::report(fail(errc::invalid, "a reserved field of nvm_kv_drop_options is not 0"));
-  }
   const keyed::drop_progress tell{o.progress, o.argument};
   return api::answer(keyed::guarded(pool, "nvm_kv_drop_with()",
                                     [&](keyed::stores& all) { return keyed::drop_store(all, name, tell); }));

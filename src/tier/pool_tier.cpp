@@ -1,5 +1,4 @@
 #include "tier/pool_tier.hpp"
-#include "base/given_options.hpp"
 
 #include <fcntl.h>
 #include <sys/mman.h>
@@ -16,6 +15,7 @@
 #include <new>
 #include <utility>
 
+#include "base/given_options.hpp"
 #include "tier/extents.hpp"
 
 namespace nvm::tier {
@@ -91,9 +91,6 @@ status check_wish(const nvm_tier_options& o) noexcept {
   if (o.fast_bytes != 0 && o.fast_bytes < swapper::fast_pages_least * swapper::page_bytes) {
     return fail(errc::invalid, "fast_bytes: found %" PRIu64 ", expected at least %" PRIu64, o.fast_bytes,
                 swapper::fast_pages_least * swapper::page_bytes);
-  }
-  for (const std::uint64_t r : o.reserved) {
-    if (r != 0) return fail(errc::invalid, "a reserved field of nvm_tier_options is %" PRIu64 ", expected 0", r);
   }
   return {};
 }

@@ -65,7 +65,7 @@ void expect_lengths(const char* name, Call&& call) {
     Options reserved{};
     reserved.struct_bytes = static_cast<length>(bytes);
     reinterpret_cast<unsigned char*>(&reserved)[sizeof reserved - 1] = 1;
-    expect_invalid(call(&reserved), "field of ");
+    expect_invalid(call(&reserved), (std::string{"a reserved field of "} + name + " is ").c_str());
   }
 }
 

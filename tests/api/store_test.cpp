@@ -185,7 +185,7 @@ TEST_P(stores, have_names_of_any_bytes_and_no_two_the_same) {
   EXPECT_EQ(nvm_store_create(pool_, "x", &o), -1);
   EXPECT_EQ(nvm_errno(), NVM_E_INVALID);
   o = {};
-  o.more[2] = 1;
+  o.reserved[2] = 1;
   EXPECT_EQ(nvm_store_create(pool_, "x", &o), -1);
   EXPECT_EQ(nvm_errno(), NVM_E_INVALID);
 }
