@@ -164,6 +164,45 @@ TEST_P(bounded_image, gives_free_pages_back_and_takes_them_again) {
   expect_whole();
 }
 
+// Pages come while the end of the file goes.
+TEST_P(bounded_image, is_trimmed_while_threads_read) {
+  NVM_POOL* const p = open(mib, true);
+  ASSERT_NE(p, nullptr);
+  BOUNDED_OR_SKIP(p);
+  constexpr std::uint64_t kept = 1000;
+  build(p, kept);
+  std::atomic<bool> ends{false};
+  std::vector<std::thread> readers;
+  for (unsigned t = 0; t < 2; ++t) {
+    readers.emplace_back([&] {
+      while (!ends.load()) verify(p, kept);
+    });
+  }
+  for (unsigned round = 0; round < 20; ++round) {
+    std::vector<void*> runs;
+    for (unsigned i = 0; i < 16; ++i) {
+      ASSERT_EQ(nvm_tx_begin(p), 0);
+      runs.push_back(nvm_alloc(p, 4, 256 << 10));
+      ASSERT_NE(runs.back(), nullptr) << nvm_errormsg();
+      std::memset(runs.back(), static_cast<int>(round + 1), 256 << 10);
+      ASSERT_EQ(nvm_tx_commit(p), 0) << nvm_errormsg();
+    }
+    for (void* r : runs) {
+      ASSERT_EQ(nvm_tx_begin(p), 0);
+      ASSERT_EQ(nvm_free(p, r), 0) << nvm_errormsg();
+      ASSERT_EQ(nvm_tx_commit(p), 0) << nvm_errormsg();
+    }
+    nvm_trim_report r{};
+    ASSERT_EQ(nvm_pool_trim(p, nullptr, &r), 0) << nvm_errormsg();
+    EXPECT_GT(r.cut + r.punched, mib);
+    EXPECT_LE(statistics(p).slow_bytes, std::filesystem::file_size(path()));
+  }
+  ends.store(true);
+  for (std::thread& t : readers) t.join();
+  ASSERT_EQ(nvm_pool_close(p), 0) << nvm_errormsg();
+  expect_whole();
+}
+
 // In a transaction that is open all of its pages are asked to leave.
 TEST_P(bounded_image, keeps_what_is_not_committed) {
   NVM_POOL* p = open(2 * mib, true);

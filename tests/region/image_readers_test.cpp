@@ -91,7 +91,7 @@ TEST_P(image_readers, do_not_wait_for_a_sync_of_a_writer_whose_log_is_full) {
   }};
   pool.waits.wait(false);
   EXPECT_GT(written.load(), 1U);
-  // What there was before the write that waits.
+  // The bytes as they were before the write that waits.
   auto reads = std::async(std::launch::async, [&] {
     std::vector<std::byte> bytes(size);
     for (unsigned i = 0; i < 100; ++i) {
@@ -109,6 +109,35 @@ TEST_P(image_readers, do_not_wait_for_a_sync_of_a_writer_whose_log_is_full) {
   std::vector<std::byte> bytes(size);
   ASSERT_TRUE(read(*pool.regions, set, reader, rid, 0, bytes));
   EXPECT_EQ(bytes, std::vector<std::byte>(size, static_cast<std::byte>(written.load())));
+}
+
+// A reader that is held up keeps writers of its region waiting, and nobody else.
+TEST(image_readers, of_one_region_are_in_no_other_writers_way) {
+  stopped_device pool;
+  auto made = pool.regions->create("subject");
+  ASSERT_TRUE(made) << last_message();
+  auto& set = **made;
+  set.count_readers(true);
+  auto& writer = **pool.regions->join();
+  auto& other = **pool.regions->join();
+  const std::vector<std::byte> bytes(100, std::byte{1});
+  for (const std::uint64_t rid : {1, 2}) {
+    ASSERT_TRUE(change_alone(*pool.regions, set, writer, rid, mode::adaptive, false,
+                             [&, rid](auto& tx) { return tx.create(rid, bytes.size(), 0); }));
+  }
+  const auto write = [&](auto& thread, std::uint64_t rid) {
+    return change_alone(*pool.regions, set, thread, rid, mode::marked, true,
+                        [&, rid](auto& tx) { return tx.write(rid, 0, bytes); });
+  };
+  auto& lock = set.regions.find(1)->lock;
+  lock.register_reader();
+  auto waits = std::async(std::launch::async, [&] { return write(writer, 1).has_value(); });
+  EXPECT_EQ(waits.wait_for(50ms), std::future_status::timeout);
+  auto works = std::async(std::launch::async,
+                          [&] { return write(other, 2).has_value() && pool.medium->sync_appended().has_value(); });
+  EXPECT_EQ(works.wait_for(10s), std::future_status::ready) << "a reader of another region is in the way";
+  lock.leave_reading();
+  EXPECT_TRUE(waits.get() && works.get()) << last_message();
 }
 
 }  // namespace

@@ -104,6 +104,30 @@ TEST(region_renewal, leaves_what_was_made_last) {
   }
 }
 
+// Memory wears evenly: the bytes of a region that is made again in its slot are written over as by any other change.
+TEST(region_renewal, is_levelled) {
+  pool_type pool{pool_geometry(256, 256), settings(), isa::best_write_back()};
+  auto& set = pool.make("subject");
+  auto& t = pool.join();
+  constexpr unsigned after = 20;
+  set.level_after(after);
+  const bytes_type bytes = pattern(1, 100);
+  ASSERT_TRUE(change_alone(pool.all(), set, t, rid, mode::adaptive, false, [&](auto& tx) -> status {
+    if (status done = tx.create(rid, 100, 0); !done) return done;
+    return tx.write(rid, 0, bytes);
+  })) << last_message();
+  constexpr unsigned times = 10 * after;
+  unsigned moved = 0;
+  for (unsigned i = 0; i < times; ++i) {
+    const std::uint64_t place = set.regions.find(rid)->place.load();
+    ASSERT_TRUE(run(pool, set, t, {.before = 100, .written = 100, .after = 100, .filled = 100}, true))
+        << last_message();
+    moved += set.regions.find(rid)->place.load() != place ? 1 : 0;
+  }
+  EXPECT_GE(moved, times / after - 2);
+  EXPECT_LE(moved, times / after + 2);
+}
+
 TEST(region_renewal, gives_pages_back_that_the_new_region_does_not_need) {
   pool_type pool{pool_geometry(256, 256), settings(), isa::best_write_back()};
   auto& set = pool.make("subject");
