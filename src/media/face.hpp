@@ -16,7 +16,7 @@ struct image_guest {
   // Keeps bytes in memory from one call to the other: a system call reads them there.
   status (*hold)(void* context, const void* p, std::size_t bytes) noexcept = nullptr;
   void (*let_go)(void* context, const void* p, std::size_t bytes) noexcept = nullptr;
-  // What the whole pages among these hold is of no use any more: what the file has of them counts, zeros after its end.
+  // Drops the contents of whole pages among these bytes from memory; those in the file count, zeros after its end.
   void (*discard)(void* context, const void* p, std::size_t bytes) noexcept = nullptr;
 };
 

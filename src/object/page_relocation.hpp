@@ -98,7 +98,7 @@ class page_relocation {
     // relaxed: for reports.
     done_.store(done_.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
   }
-  // What this thread has put right is durable: called before any other thread may find that all pages are right.
+  // Makes the pages durable that this thread has put right, before another thread may find that all pages are right.
   void settle() noexcept { medium_.fence(edge{"object/E2"}); }
 
  private:

@@ -202,7 +202,7 @@ status pool_file::end_file() noexcept {
   return guest_.discard != nullptr ? drop_image(bytes, *has - bytes) : status{};
 }
 
-// What the image has of these pages, if there is one: they show the file afterwards.
+// Drops these pages from the image, if there is one: they show the file afterwards.
 status pool_file::drop_image(std::uint64_t from, std::uint64_t bytes) noexcept {
   if (!has_image(superblock_)) return {};
   if (guest_.discard == nullptr) return platform::drop_private_pages(base() + from, bytes);

@@ -120,7 +120,7 @@ class transaction {
     e.header = header;
     e.in_class = in_class;
     e.place.store(in_class != 0 ? e.home() : 0, std::memory_order_relaxed);
-    // Of a larger one: what its run will have.
+    // A larger one gets a run of this room.
     e.capacity = in_class != 0 ? layout::room_in(in_class) : wanted;
   }
   // Whether all regions that it holds come before this one.

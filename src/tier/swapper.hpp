@@ -132,8 +132,8 @@ class swapper final : private page_host {
   // errc::too_large: a page has as many pins as can be counted; nothing was pinned.
   [[nodiscard]] status pin(std::uint64_t first, std::uint64_t count, pinned_by whom) noexcept;
   void unpin(std::uint64_t first, std::uint64_t count, pinned_by whom) noexcept;
-  // What these pages hold is of no use any more: they are absent afterwards, unless they are pinned, or come again.
-  // The caller may hold locks of the pool: the threads of the swapper take none.
+  // Drops the contents of these pages: they are absent afterwards, unless they are pinned, or come again.  The caller
+  // may hold locks of the pool: the threads of the swapper take none.
   void discard(std::uint64_t first, std::uint64_t count) noexcept;
   // Pages leave until at most `pages` are present, or no more can.
   void shrink(std::uint64_t pages) noexcept;

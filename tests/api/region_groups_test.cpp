@@ -163,7 +163,7 @@ TEST_P(region_group_runs, handles_of_groups_outlive_their_threads_and_pools) {
   EXPECT_EQ(nvm_region_group_commit(now), 0) << nvm_errormsg();
 }
 
-// What the body begins after it has ended the group is not ended by the run.
+// The run ends its own group, and no other one that the body begins after it has ended that.
 TEST_P(region_group_runs, a_group_that_its_body_has_ended_is_refused) {
   ASSERT_EQ(put(1, "bytes"), 0);
   struct job {

@@ -24,7 +24,7 @@ void made_again_in_a_group(player& p) {
                 p.creation(6, 10)});
   p.append("a", 4, 700);
   p.append("a", 6, 2100);
-  // What was left is used again.
+  // The room that it has left is used again.
   p.collect();
   for (const std::uint64_t rid : {7, 8}) p.create("a", rid, 2900 + rid, 2900 + rid);
 }

@@ -230,7 +230,7 @@ subject f126(twin t) {
 
 // ---- a group --------------------------------------------------------------------------------------------------------
 
-// What one region gets the other one loses.  The first mark counts for both in the correct twin.
+// One region gets what the other one loses.  The first mark counts for both in the correct twin.
 struct traded {
   word regions[2];
   word records[2];
