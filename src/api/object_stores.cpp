@@ -174,6 +174,7 @@ void object_stores::protect(std::uint64_t page, page_access to) noexcept {
   if (to == page_access::none) {
     side_->rights_are_lost();
     lay_at_.erase(page);
+    wait_for_pins();
   }
   if (keeper_.guard == nullptr) return;
   pages_keeper::ranges where;
@@ -222,9 +223,14 @@ pages_keeper::ranges object_stores::take_where_it_lay(std::uint64_t page) noexce
   return known.empty() || keeper_.guard == nullptr ? pages_keeper::ranges{} : std::move(known.mapped());
 }
 
+void object_stores::wait_for_pins() noexcept {
+  if (keeper_.guard != nullptr && pool_->tier != nullptr) side_->wait_for_stays();
+}
+
 // The page of a store that has no other yet; its entry of the map and its header need not be read.
 void object_stores::close_page(std::uint64_t page) noexcept {
   side_->rights_are_lost();
+  wait_for_pins();
   if (keeper_.guard != nullptr) guard_->close_to(page, shape().page_bytes(), page_access::none);
   side_->rights_are_lost();
 }

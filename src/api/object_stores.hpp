@@ -313,6 +313,9 @@ class object_stores {
   void ask_about(std::uint64_t page) noexcept;
   void protect(std::uint64_t page, platform::page_access to) noexcept;
   void close_page(std::uint64_t page) noexcept;
+  // A thread that found a page to be nobody's may be about to read it (nvm_tier_pin()); others find from now on that
+  // it is a store's.
+  void wait_for_pins() noexcept;
   // Pages that are open as long as it lives.
   class open_for_a_while {
    public:

@@ -483,6 +483,7 @@ status object_stores::configure(const nvm_stores_options& o) {
     return fail(errc::busy, "%s: stores are attached, or have been and are still waited for", path());
   if (on) {
     keeper_.guard = guard_.get();
+    wait_for_pins();
     protect_all();
   } else {
     keeper_.guard = nullptr;

@@ -32,8 +32,9 @@ result<tier::page_range> pages_of(NVM_POOL* pool, const void* p, std::size_t byt
   return tier::pages_touched(offset - g.page_offset(0), bytes);
 }
 
-// Whether the library may read the pages, asked while no store can be detached.  errc::bad_pointer: the program has not
-// attached the object store that has one of them.
+// Whether the library may read the pages, asked while no store can be detached: nor are those of a store that comes to
+// be meanwhile made inaccessible (object_stores::close_page()).  errc::bad_pointer: the program has not attached the
+// object store that has one of them.
 status may_read(NVM_POOL& pool, const tier::page_range& r) noexcept {
   const geometry g = pool.file->geometry();
   const std::uint64_t begin = g.page_offset(0) + r.first * tier::swapper::page_bytes;

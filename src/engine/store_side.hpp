@@ -152,6 +152,8 @@ class store_side {
   [[nodiscard]] virtual std::uint64_t attachment_of(const open_store& s) const noexcept = 0;
   // No store is detached as long as it lives.  The thread asks the engine about no address meanwhile.
   [[nodiscard]] virtual std::shared_lock<writers_first_lock> stay() noexcept = 0;
+  // Waits until each that lives has ended.  The thread has none.
+  virtual void wait_for_stays() noexcept = 0;
   // The attached store whose pages hold `offset`; nullptr: none does.
   [[nodiscard]] virtual open_store* holder(std::uint64_t offset) noexcept = 0;
   // Whether all bytes [offset, offset + bytes) lie in one cluster of this store; the caller keeps it attached

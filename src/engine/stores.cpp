@@ -271,6 +271,7 @@ class pool_stores final : public store_side {
     for (const cluster_pages& c : s.clusters()) visit(g.page_offset(c.what().page), c.what().pages << g.page_shift);
   }
   std::shared_lock<writers_first_lock> stay() noexcept override { return on_.stores.stay(); }
+  void wait_for_stays() noexcept override { on_.stores.wait_for_stays(); }
   status each_store(const stores_visitor& visit) noexcept override try {
     const geometry g = sizes();
     for (std::uint64_t page = 0; page < g.size_pages;) {

@@ -335,6 +335,7 @@ class space final : public space_types, public region_pages, public store_pages 
   void make_known(open_store& store) noexcept override { store.open(); }
   [[nodiscard]] status detach(open_store& store) noexcept override;
   [[nodiscard]] stores_stay stay() noexcept override { return stores_stay{index_.detaching}; }
+  void wait_for_stays() noexcept override { const std::unique_lock alone{index_.detaching}; }
   [[nodiscard]] bool trim(open_store& store) noexcept override;
   [[nodiscard]] result<structure_pages*> structures_in(open_store& store) noexcept override;
   [[nodiscard]] status make_whole(std::uint64_t offset) noexcept override;

@@ -32,6 +32,8 @@ class store_pages {
   [[nodiscard]] virtual status make_whole(std::uint64_t offset) noexcept = 0;
   // No store is detached as long as it lives.  The thread looks nothing up by an address meanwhile.
   [[nodiscard]] virtual std::shared_lock<writers_first_lock> stay() noexcept = 0;
+  // Waits until each that lives has ended.  The thread has none.
+  virtual void wait_for_stays() noexcept = 0;
   // nullptr: the pages at `offset` are of no attached store.
   [[nodiscard]] virtual open_store* attached_at(std::uint64_t offset) noexcept = 0;
   // Offset of the cluster, of a store that is attached or not, whose pages hold `offset`; 0: none does.

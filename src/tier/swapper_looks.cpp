@@ -6,10 +6,10 @@
 
 #include <algorithm>
 #include <array>
-#include <atomic>
 #include <bit>
 #include <cinttypes>
 
+#include "base/unsteady.hpp"
 #include "tier/extents.hpp"
 
 namespace nvm::tier {
@@ -117,8 +117,10 @@ status swapper::pin(std::uint64_t first, std::uint64_t count, pinned_by whom) no
     }
     for (std::uint64_t page = first; page < first + count; ++page) ++pins(whom)[page];
   }
+  // They come by being touched, whatever other threads store there.
   for (std::uint64_t page = first; page < first + count; ++page) {
-    (void)std::atomic_ref<std::byte>{*address(static_cast<page_t>(page))}.load(std::memory_order_relaxed);
+    std::byte touched;
+    copy_unsteady(&touched, address(static_cast<page_t>(page)), sizeof touched);
   }
   return {};
 }

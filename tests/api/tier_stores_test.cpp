@@ -4,6 +4,8 @@
 
 #include <csetjmp>
 #include <csignal>
+#include <cstdio>
+#include <cstdlib>
 #include <cstring>
 
 #include <atomic>
@@ -23,6 +25,7 @@ namespace nvm::tests {
 namespace {
 
 constexpr std::uint64_t mib = std::uint64_t{1} << 20;
+constexpr std::uint64_t page_bytes = 4096;
 
 struct node {
   node* next;
@@ -159,6 +162,46 @@ TEST_F(tiered_stores, are_pinned_only_while_they_are_attached) {
   ASSERT_NE(s, nullptr) << nvm_errormsg();
   EXPECT_EQ(nvm_tier_pin(p, at, sizeof(node)), 0) << nvm_errormsg();
   EXPECT_EQ(nvm_tier_unpin(p, at, sizeof(node)), 0) << nvm_errormsg();
+  EXPECT_EQ(nvm_pool_close(p), 0) << nvm_errormsg();
+  expect_sound();
+}
+
+// Pages that are nobody's when they are pinned become those of stores that are protected at once.
+TEST_F(tiered_stores, are_created_while_their_pages_are_being_pinned) {
+  NVM_POOL* const p = create(16 * mib, 8 * mib, NVM_ENGINE_UNDO);
+  if (p == nullptr) GTEST_SKIP() << "no user faults";
+  nvm_store* const first = nvm_store_attach(p, "first", NVM_STORE_CREATE);
+  ASSERT_NE(first, nullptr) << nvm_errormsg();
+  grow(p, first, 1);
+  const auto* const there = static_cast<const unsigned char*>(nvm_store_get_root(first));
+  ASSERT_EQ(nvm_store_detach(first), 0) << nvm_errormsg();
+  ASSERT_EQ(nvm_store_delete(p, "first"), 0) << nvm_errormsg();
+  std::atomic<bool> over{false};
+  std::atomic<unsigned> pinned{0};
+  std::thread pins{[&] {
+    if (sigsetjmp(after_stray, 1) != 0) {
+      std::fprintf(stderr, "a page became inaccessible while it was being pinned\n");
+      std::abort();
+    }
+    // Pages around those that were the first store's: the more, the more likely is it that one becomes a store's.
+    constexpr std::size_t bytes = 32 * page_bytes;
+    for (const unsigned char* at = there; !over; at = at < there - mib / 2 ? there + mib / 8 : at - 5 * page_bytes) {
+      if (nvm_tier_pin(p, at, bytes) == 0) {
+        ++pinned;
+        ASSERT_EQ(nvm_tier_unpin(p, at, bytes), 0) << nvm_errormsg();
+      } else {
+        ASSERT_EQ(nvm_errno(), NVM_E_BAD_POINTER) << nvm_errormsg();
+      }
+    }
+  }};
+  // As long as it takes until the other thread has had its turn.
+  for (unsigned round = 0; round < 10'000 || (pinned < 400 && round < 1'000'000); ++round) {
+    ASSERT_EQ(nvm_store_create(p, name_of(0).c_str(), nullptr), 0) << nvm_errormsg();
+    ASSERT_EQ(nvm_store_delete(p, name_of(0).c_str()), 0) << nvm_errormsg();
+  }
+  over = true;
+  pins.join();
+  EXPECT_GT(pinned.load(), 0U);
   EXPECT_EQ(nvm_pool_close(p), 0) << nvm_errormsg();
   expect_sound();
 }
