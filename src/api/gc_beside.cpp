@@ -20,7 +20,6 @@ using object::beside_collection;
 constexpr unsigned frees_at_once = 128;       // of one transaction, which others may wait for
 constexpr unsigned slices_between_told = 64;  // progress
 constexpr std::uint64_t rest_least_ns = 200'000;
-constexpr std::uint64_t barriers_ns = 100'000;  // they are short
 
 // Of a processor, by this thread: what others took from it meanwhile is not its share.
 std::uint64_t spent_ns() noexcept {
@@ -60,7 +59,7 @@ class pool_collection {
     if (const auto all = object_stores::of(pool_); !all && all.error() == errc::no_memory) return all.error();
     const all_pages_open stores{pool_};
     if (status s = bring_types(pool_); !s) return s;
-    pool_collections host{pool_, barriers_ns};
+    pool_collections host{pool_};
     const auto made = make_collection(pool_, host, types_lock::waited_for, options_.untyped != 0);
     if (!made) return made.error();
     beside_collection& c = **made;

@@ -14,10 +14,7 @@ unsigned pool_collections::lanes() noexcept { return pool_->engine->lanes(); }
 std::uint64_t pool_collections::turns_of(unsigned lane) noexcept { return pool_->engine->turns_of(lane); }
 void pool_collections::order_turns() noexcept { pool_->engine->order_turns(); }
 
-bool pool_collections::any_barriers() noexcept {
-  if (!isolation::participant::any_inside(&pool_->barriers)) return false;
-  return barriers_ns_ == 0 || !isolation::participant::wait_for_leaving(&pool_->barriers, barriers_ns_);
-}
+isolation::visits pool_collections::barriers_inside() { return isolation::visits::now(&pool_->barriers); }
 
 // What the program holds, and what it has freed without a transaction, which is to be freed once.
 void pool_collections::each_held(const std::function<void(std::uint64_t)>& visit) {

@@ -14,10 +14,7 @@ namespace nvm::api {
 
 class pool_collections : public object::collection_host {
  public:
-  // `barriers_ns`: how long it waits for barrier transactions that are inside.  With 0 there may be some always where
-  // many threads have short ones.
-  explicit pool_collections(nvm_pool* pool, std::uint64_t barriers_ns) noexcept
-      : pool_{pool}, barriers_ns_{barriers_ns} {}
+  explicit pool_collections(nvm_pool* pool) noexcept : pool_{pool} {}
 
   std::byte* base() noexcept override;
   nvm::geometry geometry() noexcept override;
@@ -25,7 +22,7 @@ class pool_collections : public object::collection_host {
   void ended() noexcept override;
   unsigned lanes() noexcept override;
   std::uint64_t turns_of(unsigned lane) noexcept override;
-  bool any_barriers() noexcept override;
+  isolation::visits barriers_inside() override;
   void order_turns() noexcept override;
   void each_held(const std::function<void(std::uint64_t payload)>& visit) override;
   std::uint64_t now_ns() noexcept override { return platform::monotonic_ns(); }
@@ -34,7 +31,6 @@ class pool_collections : public object::collection_host {
   nvm_pool* const pool_;
 
  private:
-  const std::uint64_t barriers_ns_;
   std::mutex frees_;  // of the thread that has the lane
   unsigned lane_ = 0;
   bool parked_ = false;

@@ -91,7 +91,7 @@ status pool_references::keep_lane() noexcept {
 }
 unsigned pool_references::lanes() noexcept { return pool_->engine->lanes(); }
 std::uint64_t pool_references::turns_of(unsigned lane) noexcept { return pool_->engine->turns_of(lane); }
-bool pool_references::any_barriers() noexcept { return isolation::participant::any_inside(&pool_->barriers); }
+isolation::visits pool_references::barriers_inside() { return isolation::visits::now(&pool_->barriers); }
 bool pool_references::can_order_all() noexcept { return platform::can_fence_all_threads(); }
 void pool_references::order_all() noexcept {
   if (platform::can_fence_all_threads()) platform::fence_all_threads();

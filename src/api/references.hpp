@@ -52,7 +52,7 @@ class pool_references final : public object::reference_host {
   result<tx::open_transaction*> begin() noexcept override;
   unsigned lanes() noexcept override;
   std::uint64_t turns_of(unsigned lane) noexcept override;
-  bool any_barriers() noexcept override;
+  isolation::visits barriers_inside() override;
   bool can_order_all() noexcept override;
   void order_all() noexcept override;
   bool held(std::uint64_t payload) noexcept override;

@@ -32,7 +32,7 @@ std::uint64_t used_ns() noexcept {
 }
 }  // namespace
 
-store_collector::store_collector(nvm_pool* pool, object_stores& stores) : pool_collections{pool, 0}, stores_{stores} {}
+store_collector::store_collector(nvm_pool* pool, object_stores& stores) : pool_collections{pool}, stores_{stores} {}
 
 // ---- settings -------------------------------------------------------------------------------------------------------
 

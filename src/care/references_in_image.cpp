@@ -87,7 +87,7 @@ class image_host final : public object::reference_host {
   result<tx::open_transaction*> begin() noexcept override { return fail(errc::read_only, "an image has no lanes"); }
   unsigned lanes() noexcept override { return 0; }
   std::uint64_t turns_of(unsigned) noexcept override { return 0; }
-  bool any_barriers() noexcept override { return false; }
+  isolation::visits barriers_inside() override { return {}; }
   bool can_order_all() noexcept override { return false; }
   void order_all() noexcept override {}
   bool held(std::uint64_t) noexcept override { return false; }

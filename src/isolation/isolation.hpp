@@ -12,5 +12,6 @@
 #include "isolation/shared_memory.hpp"
 #include "isolation/version_clock.hpp"
 #include "isolation/view.hpp"
+#include "isolation/visits.hpp"
 #include "isolation/write_set.hpp"
 #include "isolation/written_line.hpp"

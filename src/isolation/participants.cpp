@@ -207,6 +207,28 @@ bool participant::any_inside(const void* subject) noexcept {
   return found;
 }
 
+visits visits::now(const void* subject) {
+  visits all;
+  barrier_for_all(participant::unfenced);
+  // acquire: pairs with the release in join_list().
+  for (const participant* p = participant::list.load(std::memory_order_acquire); p != nullptr; p = p->next_) {
+    if (p->active_.load(std::memory_order_acquire) == 0) continue;
+    if (p->subject_.load(std::memory_order_relaxed) != subject) continue;
+    // Of the transaction that was inside, or of one that has come since.
+    all.under_way_.push_back({p, p->entered_.load(std::memory_order_relaxed)});
+  }
+  return all;
+}
+
+bool visits::over() noexcept {
+  std::erase_if(under_way_, [](const visit& v) {
+    // acquire: pairs with the release in leave(), and with that of the thread's next visit: what the transaction did.
+    return v.who->active_.load(std::memory_order_acquire) == 0 ||
+           v.who->entered_.load(std::memory_order_acquire) != v.number;
+  });
+  return under_way_.empty();
+}
+
 bool participant::wait_for_leaving(const void* subject, std::uint64_t patience_ns) noexcept {
   barrier_for_all(unfenced);
   const std::uint64_t until = platform::monotonic_ns() + patience_ns;

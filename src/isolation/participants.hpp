@@ -30,6 +30,7 @@
 #include "base/base.hpp"
 #include "base/inlining.hpp"
 #include "isolation/version_clock.hpp"
+#include "isolation/visits.hpp"
 #include "platform/platform.hpp"
 
 namespace nvm::isolation {
@@ -130,12 +131,14 @@ class alignas(line_bytes) participant {
   alignas(line_bytes) counters count;
 
  private:
+  friend visits;
   static constexpr std::uint64_t patience_first = 64;
   static constexpr std::uint64_t patience_max = std::uint64_t{1} << 20;
   static constexpr std::uint64_t inside_since(std::uint64_t version) noexcept { return version << 1 | 1; }
   void publish() noexcept {
     const std::uint64_t since = inside_since(version_clock::of_process().now());
-    entered_.store(entered_.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
+    // release: pairs with visits::over(): what this thread's transactions before did.
+    entered_.store(entered_.load(std::memory_order_relaxed) + 1, std::memory_order_release);
     if (unfenced.load(std::memory_order_relaxed)) {
       active_.store(since, std::memory_order_relaxed);
       isa::compiler_fence();

@@ -151,7 +151,7 @@ void beside_collection::see_who_is_open() {
     const std::uint64_t turns = host_.turns_of(i);
     turns_[i] = (turns & 1) != 0 ? turns : 0;
   }
-  barriers_ = host_.any_barriers();
+  barriers_ = host_.barriers_inside();
 }
 bool beside_collection::all_have_left() noexcept {
   bool all = true;
@@ -159,8 +159,7 @@ bool beside_collection::all_have_left() noexcept {
     if (turns_[i] != 0 && host_.turns_of(i) != turns_[i]) turns_[i] = 0;
     all = all && turns_[i] == 0;
   }
-  barriers_ = barriers_ && host_.any_barriers();
-  return all && !barriers_;
+  return barriers_.over() && all;
 }
 
 // ---- looking --------------------------------------------------------------------------------------------------------

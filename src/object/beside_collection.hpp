@@ -43,6 +43,7 @@
 #include <memory>
 #include <vector>
 
+#include "isolation/face.hpp"
 #include "object/collected_ground.hpp"
 #include "object/pointer_walk.hpp"
 #include "object/store_watch.hpp"
@@ -62,11 +63,11 @@ class collection_host {
   // Begins a transaction beside any that the thread has open; ended() is called after its end.
   [[nodiscard]] virtual result<tx::open_transaction*> begin() noexcept = 0;
   virtual void ended() noexcept {}
-  // engine::turns_of(), of each lane; and whether a barrier transaction is inside, which need not have one.  False
-  // also: all that were inside when it was called have been outside.
+  // engine::turns_of(), of each lane; and the barrier transactions that are inside, which need not have one.
+  // barriers_inside() may throw std::bad_alloc.
   [[nodiscard]] virtual unsigned lanes() noexcept = 0;
   [[nodiscard]] virtual std::uint64_t turns_of(unsigned lane) noexcept = 0;
-  [[nodiscard]] virtual bool any_barriers() noexcept = 0;
+  [[nodiscard]] virtual isolation::visits barriers_inside() = 0;
   virtual void order_turns() noexcept = 0;
   // Calls visit(payload) for each object that the program holds, or that others are about to free.
   virtual void each_held(const std::function<void(std::uint64_t payload)>& visit) = 0;
@@ -216,7 +217,7 @@ class beside_collection {
   std::vector<std::uint64_t> put_off_;  // told before the survey is over: offset << 1, and whether it was freed
   std::size_t put_off_once_ = 0;        // of these, from the first on: in order, each once
   std::vector<std::uint64_t> turns_;    // of lanes that are waited for; 0: not
-  bool barriers_ = false;               // waited for
+  isolation::visits barriers_;          // waited for
   std::vector<grey> stack_;
   std::vector<std::uint64_t> left_over_;  // bits as of marks; empty: none
   std::uint64_t sweep_ = 0;               // word

@@ -5,6 +5,7 @@
 #include <functional>
 
 #include "base/base.hpp"
+#include "isolation/face.hpp"
 #include "pool/pool.hpp"
 #include "tx/face.hpp"
 
@@ -44,8 +45,8 @@ class reference_host {
   // As engine::turns_of(), for each lane.
   [[nodiscard]] virtual unsigned lanes() noexcept = 0;
   [[nodiscard]] virtual std::uint64_t turns_of(unsigned lane) noexcept = 0;
-  // Whether a barrier transaction is open, which need not have a lane.
-  [[nodiscard]] virtual bool any_barriers() noexcept = 0;
+  // The barrier transactions that are open, which need not have a lane.  May throw std::bad_alloc.
+  [[nodiscard]] virtual isolation::visits barriers_inside() = 0;
   // Whether order_all() orders: a barrier in every thread of the process.
   [[nodiscard]] virtual bool can_order_all() noexcept = 0;
   virtual void order_all() noexcept = 0;

@@ -368,10 +368,6 @@ void references::count_object(const counted_object& o, const change& c, batch& b
 
 // ---- phase 2: deaths ------------------------------------------------------------------------------------------------
 
-bool references::stamp::over() const noexcept {
-  return !barriers && std::all_of(turns.begin(), turns.end(), [](std::uint64_t t) { return t == 0; });
-}
-
 void references::see_who_has_left() {
   if (stamps_.empty()) return;
   host_.order_all();
@@ -379,9 +375,9 @@ void references::see_who_has_left() {
     for (unsigned i = 0; i < s.turns.size(); ++i) {
       if (s.turns[i] != 0 && host_.turns_of(i) != s.turns[i]) s.turns[i] = 0;
     }
-    s.barriers = s.barriers && host_.any_barriers();
+    s.over_now = s.barriers.over() && std::ranges::all_of(s.turns, [](std::uint64_t t) { return t == 0; });
   }
-  std::erase_if(stamps_, [](const stamp& s) { return s.over(); });
+  std::erase_if(stamps_, [](const stamp& s) { return s.over_now; });
 }
 
 // Stamps objects that have fallen since the last stamp.  If there are too many stamps, those of the last wait with the
@@ -389,7 +385,7 @@ void references::see_who_has_left() {
 void references::stamp_new_ones() {
   if (!new_ones_) return;
   host_.order_all();
-  stamp s{next_stamp_, std::vector<std::uint64_t>(host_.lanes()), host_.any_barriers()};
+  stamp s{next_stamp_, std::vector<std::uint64_t>(host_.lanes()), host_.barriers_inside()};
   for (unsigned i = 0; i < s.turns.size(); ++i) {
     const std::uint64_t turns = host_.turns_of(i);
     s.turns[i] = (turns & 1) != 0 ? turns : 0;
@@ -407,7 +403,7 @@ void references::stamp_new_ones() {
 
 bool references::nobody_inside(how what) const {
   if (what != how::at_rest) host_.order_all();
-  if (host_.any_barriers()) return false;
+  if (!host_.barriers_inside().over()) return false;
   for (unsigned i = 0; i < host_.lanes(); ++i) {
     if ((host_.turns_of(i) & 1) != 0) return false;
   }

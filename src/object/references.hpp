@@ -163,8 +163,8 @@ class references final : public tx::reference_log {
   struct stamp {
     std::uint64_t number;
     std::vector<std::uint64_t> turns;  // of each lane that is inside; 0: it has left
-    bool barriers;                     // some barrier transaction is inside
-    [[nodiscard]] bool over() const noexcept;
+    isolation::visits barriers;        // barrier transactions that are inside
+    bool over_now = false;             // all of them have left
   };
   struct change {
     std::uint64_t more = 0, less = 0, more_weak = 0, less_weak = 0;

@@ -83,7 +83,7 @@ class collection_player final : public object::collection_host {
   }
   unsigned lanes() noexcept override { return player_.engine().lanes(); }
   std::uint64_t turns_of(unsigned l) noexcept override { return player_.engine().turns_of(l); }
-  bool any_barriers() noexcept override { return false; }
+  isolation::visits barriers_inside() override { return {}; }
   void order_turns() noexcept override { player_.engine().order_turns(); }
   void each_held(const std::function<void(std::uint64_t)>& visit) override {
     for (const std::uint64_t payload : held) visit(payload);

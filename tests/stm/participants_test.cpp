@@ -6,6 +6,7 @@
 #include <thread>
 
 #include "isolation/participants.hpp"
+#include "isolation/visits.hpp"
 
 namespace nvm::tests {
 namespace {
@@ -69,6 +70,39 @@ TEST(participants, nobody_enters_while_the_favourite_is_at_it) {
   first.join();
   second.join();
   EXPECT_EQ(entered.load(), 2U);
+}
+
+// Two threads that take turns: at no moment is nobody inside.
+TEST(participants, visits_end_though_somebody_is_always_inside) {
+  const int ours = 0, others = 0;
+  participant* const a = participant::join_list();
+  participant* const b = participant::join_list();
+  participant* const c = participant::join_list();
+  ASSERT_TRUE(a != nullptr && b != nullptr && c != nullptr);
+  EXPECT_TRUE(isolation::visits::now(&ours).over());
+  c->enter(&others);
+  a->enter(&ours);
+  isolation::visits first = isolation::visits::now(&ours);
+  for (unsigned turn = 0; turn < 3; ++turn) {
+    b->enter(&ours);
+    EXPECT_EQ(first.over(), turn != 0) << "each is waited for until it has ended the transaction in which it was";
+    isolation::visits both = isolation::visits::now(&ours);
+    a->leave();
+    EXPECT_TRUE(first.over());
+    EXPECT_FALSE(both.over());
+    EXPECT_TRUE(participant::any_inside(&ours));
+    a->enter(&ours);
+    EXPECT_FALSE(both.over());
+    b->leave();
+    EXPECT_TRUE(both.over()) << "the other was seen outside at no time";
+    EXPECT_TRUE(participant::any_inside(&ours));
+  }
+  isolation::visits last = isolation::visits::now(&ours);
+  EXPECT_FALSE(last.over());
+  a->leave();
+  EXPECT_TRUE(last.over());
+  c->leave();
+  for (participant* p : {a, b, c}) p->leave_list();
 }
 
 }  // namespace
