@@ -11,6 +11,7 @@
 #include "api/object_stores.hpp"
 #include "api/stm_pieces.hpp"
 #include "base/given_options.hpp"
+#include "nvm/stm.h"
 
 namespace nvm::api {
 namespace {
@@ -64,6 +65,28 @@ std::uint64_t offset_of(const nvm_store& s, const void* p) noexcept {
   return reinterpret_cast<std::uintptr_t>(p) - reinterpret_cast<std::uintptr_t>(s.pool->base());
 }
 
+// Goes on with the store's local collection around an allocation in it.  `allocate` does not come back where it begins
+// a barrier transaction anew: nothing is held meanwhile.
+template <class Allocate>
+auto collecting(nvm_store& s, Allocate&& allocate) {
+  store_collector* const collector = s.collector->locally() ? s.collector : nullptr;
+  if (collector == nullptr) return allocate();
+  {
+    const platform::in_call here;
+    collector->before_allocation(s);
+  }
+  auto made = allocate();
+  errc outcome = errc::ok;
+  if constexpr (requires { made.error(); }) {
+    if (!made) outcome = made.error();
+  } else {
+    if (made == nullptr) outcome = reported_code();
+  }
+  const platform::in_call here;
+  collector->after_allocation(s, outcome);
+  return made;
+}
+
 result<void*> allocate(nvm_store* s, std::uint32_t type, std::uint64_t bytes) noexcept {
   if (status ok = usable(s); !ok) return ok.error();
   entry* const e = thread_transactions::mine().in(s->pool);
@@ -74,10 +97,7 @@ result<void*> allocate(nvm_store* s, std::uint32_t type, std::uint64_t bytes) no
                 s->pool->file->path());
   }
   open_transaction& t = *e->transaction;
-  store_collector* const collector = s->collector->locally() ? s->collector : nullptr;
-  if (collector != nullptr) collector->before_allocation(*s);
-  const auto payload = t.allocate_in(s->attached_as(), type, bytes);
-  if (collector != nullptr) collector->after_allocation(*s, payload ? errc::ok : payload.error());
+  const auto payload = collecting(*s, [&] { return t.allocate_in(s->attached_as(), type, bytes); });
   if (status ok = nvm::api::if_intact(s->pool, payload ? status{} : status{payload.error()}); !ok) {
     t.doom(ok.error());
     return ok.error();
@@ -319,7 +339,8 @@ char* nvm_store_strdup(nvm_store* store, const char* text) {
 }
 void* nvm_stm_store_alloc(nvm_stm* tx, nvm_store* store, uint32_t type_id, size_t size) {
   if (nvm::status s = api::usable(store); !s) return api::allocate_in(tx, nullptr, {}, type_id, size, s.error());
-  return api::allocate_in(tx, store->pool, store->attached_as(), type_id, size);
+  const auto make = [&] { return api::allocate_in(tx, store->pool, store->attached_as(), type_id, size); };
+  return tx == nullptr || nvm_stm_pool(tx) != store->pool ? make() : api::collecting(*store, make);
 }
 int nvm_store_trim(nvm_store* store) {
   const nvm::platform::in_call here;

@@ -132,5 +132,18 @@ TEST_P(collected_beside_barriers, counted_objects_die_though_one_is_always_open)
   EXPECT_EQ(links(), 1 + kept.size());
 }
 
+// On engines that write back no others change what is there.
+TEST_P(collected_beside_barriers, stores_are_collected_locally_in_which_nobody_else_allocates) {
+  configure(NVM_STORES_COLLECT_LOCALLY);
+  const auto leaks = [](nvm_stm* tx, void* to) {
+    return nvm_stm_store_alloc(tx, static_cast<nvm_store*>(to), link_id, sizeof(link)) == nullptr ? -1 : 0;
+  };
+  for (unsigned i = 0; i < 40'000 && counts().local.finished == 0; ++i)
+    ASSERT_EQ(nvm_stm_run(pool_, leaks, store_), 0) << nvm_errormsg();
+  EXPECT_GT(counts().local.finished, 0U);
+  EXPECT_GT(counts().local.freed_objects, 0U);
+  EXPECT_EQ(numbers(store_), kept);
+}
+
 }  // namespace
 }  // namespace nvm::tests
