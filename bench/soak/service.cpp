@@ -180,7 +180,8 @@ class service {
         std::swap(times, times_);
       }
       nvm_pool_info info{};
-      if (nvm_pool_get_info(pool_, &info) != 0) continue;
+      nvm_statistics counts{};
+      if (nvm_pool_get_info(pool_, &info) != 0 || nvm_pool_get_statistics(pool_, &counts) != 0) continue;
       say({{"phase", now_.load()},
            {"operations", times.count()},
            {"p50_us", static_cast<double>(times.quantile(0.5)) / 1000},
@@ -188,9 +189,8 @@ class service {
            {"live", live_.load()},
            {"full", full_.load()},
            {"older_left", now_.load() != 0 && oldest_.load() < current().first},
-           {"pages", info.used_pages + info.free_pages},
-           {"free_pages", info.free_pages},
-           {"page_bytes", info.page_bytes}});
+           {"used", info.used_pages * info.page_bytes},
+           {"addresses", info.home_bytes - counts.home_free_bytes}});
     }
   }
 

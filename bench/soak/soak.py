@@ -8,8 +8,8 @@ values of five sizes, one after the other, other keys each time, more and fewer 
 the middle the service is killed.  At the end of a round the service keeps as much as at the end of the one before, so
 file and memory should be what they were: that is the result.  A pool is checked after the last round.
 
-Exit code 0: file and memory of each subject, at the end of the last round, are at most 1.1 times those at the end of
-the second, and the pool was full with no less than 1/1.1 of what it held then; 1: not so, or a value was found that was
+Exit code 0: what each subject takes (TAKEN), at the end of the last round, is at most 1.1 times that at the end of the
+second, and the pool was full with no less than 1/1.1 of what it held then; 1: not so, or a value was found that was
 not stored, or a check found something; 2: wrong use.
 """
 
@@ -32,6 +32,9 @@ GROWTH_MAX = 1.1
 CAPACITY_MIB, LIVE_MIB = 96, 24
 SIZES = (200, 3000, 64, 20_000, 700)  # bytes of a phase's largest values
 THREADS = (2, 4, 1, 3, 6)
+# Of the machine, and inside of the pool: bytes of its pages that are not free for each byte of its values, and bytes of
+# addresses that engine log has given out.  None: the subject does not say it.
+TAKEN = ("file", "resident", "spread", "addresses")
 SUBJECTS = {
     "kv-undo": dict(kind="kv", engine="undo", medium="shm"),
     "kv-redo": dict(kind="kv", engine="redo", medium="shm"),
@@ -225,7 +228,9 @@ def soak(name, build, folder, seconds, rounds, seed, say):
     def sample(told, pid):
         everything, own = resident_bytes(pid)
         samples.append({"s": round(time.monotonic() - begun, 2), "file": file_bytes(pool), "resident": everything,
-                        "own": own, **{k: told[k] for k in ("operations", "p50_us", "p99_us", "live", "full")}})
+                        "own": own, "spread": round(told["used"] / told["live"], 3) if told["live"] else None,
+                        "addresses": told.get("addresses") or None,
+                        **{k: told[k] for k in ("operations", "p50_us", "p99_us", "live", "full")}})
 
     service.start()
     each = seconds / rounds / 8  # six phases, one of them twice, and a full pool
@@ -267,7 +272,7 @@ def judge(result):
     """Ratios of the end of the last round to that of the second."""
     ends = result["rounds"]
     second, last = ends[min(1, len(ends) - 1)], ends[-1]
-    result["growth"] = {what: round(last[what] / max(1, second[what]), 3) for what in ("file", "resident")}
+    result["growth"] = {what: round(last[what] / max(0.1, second[what]), 3) for what in TAKEN if last[what] is not None}
     result["growth"]["filled"] = round(last["filled"] / second["filled"], 3) if second["filled"] else 1.0
     result["flat"] = all(g <= GROWTH_MAX for what, g in result["growth"].items() if what != "filled") and \
         result["growth"]["filled"] >= 1 / GROWTH_MAX
@@ -278,11 +283,16 @@ def plot(results, path):
     import matplotlib
     matplotlib.use("Agg")
     from matplotlib import pyplot
-    lines = (("file", "file, MiB", MIB), ("resident", "resident memory, MiB", MIB), ("p99_us", "p99, us", 1))
-    figure, all_axes = pyplot.subplots(len(results), len(lines), figsize=(13, 2 * len(results)), squeeze=False)
+    lines = (("file", "file, MiB", MIB), ("resident", "resident memory, MiB", MIB), ("addresses", "addresses, MiB", MIB),
+             ("spread", "bytes taken for a byte of values", 1), ("p99_us", "p99, us", 1))
+    figure, all_axes = pyplot.subplots(len(results), len(lines), figsize=(20, 2 * len(results)), squeeze=False)
     for row, result in zip(all_axes, results):
         for axes, (what, label, unit) in zip(row, lines):
-            axes.plot([s["s"] for s in result["samples"]], [s[what] / unit for s in result["samples"]], linewidth=0.7)
+            said = [s for s in result["samples"] if s[what] is not None]
+            if not said:
+                axes.set_axis_off()
+                continue
+            axes.plot([s["s"] for s in said], [s[what] / unit for s in said], linewidth=0.7)
             axes.set_title(f"{result['subject']}: {label}", fontsize=8)
             axes.tick_params(labelsize=7)
             if what == "p99_us":
@@ -319,9 +329,9 @@ def main():
                           lambda text: print(text, flush=True))
             flat = judge(result)
             failed = failed or not flat
-            print(f"{name}: {'flat' if flat else 'NOT FLAT'}: file {result['growth']['file']}, memory "
-                  f"{result['growth']['resident']}, what a full pool holds {result['growth']['filled']} times that of the "
-                  f"second round; {result['kills']} kills")
+            growth = ", ".join(f"{what} {times}" for what, times in result["growth"].items() if what != "filled")
+            print(f"{name}: {'flat' if flat else 'NOT FLAT'}: {growth}, what a full pool holds "
+                  f"{result['growth']['filled']} times that of the second round; {result['kills']} kills")
             results.append(result)
         except (Failed, OSError, subprocess.TimeoutExpired) as e:
             failed = True

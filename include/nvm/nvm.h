@@ -595,10 +595,10 @@ typedef struct nvm_statistics {
   uint64_t checkpoints;                          /* ssd */
   uint64_t grown_bytes;
   uint64_t truncations, home_lines; /* redo: times that the rings were emptied; lines that this wrote home */
-  /* log: chunks of the log that were cleaned, bytes of contents that this moved; bytes of contents and entries that
-   * live in the log, bytes of volatile memory of the index to them */
-  uint64_t cleaned_chunks, moved_bytes, live_bytes, mapping_bytes;
-  uint64_t reserved[4];
+  /* log: chunks of the log that were cleaned, bytes of contents that this moved; bytes of contents and entries in the
+   * log that live, of volatile memory of the index to them, of addresses that are free for objects of any size */
+  uint64_t cleaned_chunks, moved_bytes, live_bytes, mapping_bytes, home_free_bytes;
+  uint64_t reserved[3];
 } nvm_statistics;
 NVM_API int nvm_pool_get_statistics(NVM_POOL *pool, nvm_statistics *out);
 

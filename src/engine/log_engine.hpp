@@ -215,6 +215,7 @@ class log_engine final : public engine, private logheap::transaction_host {
     out.moved_bytes = h.moved_bytes;
     out.live_bytes = h.live_bytes;
     out.mapping_bytes = h.mapping_bytes;
+    out.home_free_bytes = h.home_free_bytes;
     stack_->statistics(out);
   }
   unsigned lanes() const noexcept override { return epochs::threads_max; }

@@ -64,6 +64,15 @@ class log_engine : public testing::Test {
     EXPECT_GE(n, 0) << nvm_errormsg();
     return all;
   }
+  // Bytes of addresses that objects have, or had until lately.
+  [[nodiscard]] std::uint64_t addresses_taken() {
+    nvm_statistics s{};
+    nvm_pool_info i{};
+    EXPECT_EQ(nvm_pool_get_statistics(pool, &s), 0) << nvm_errormsg();
+    EXPECT_EQ(nvm_pool_get_info(pool, &i), 0) << nvm_errormsg();
+    EXPECT_LE(s.home_free_bytes, i.home_bytes);
+    return i.home_bytes - s.home_free_bytes;
+  }
   std::uint64_t* table(std::size_t words) {
     std::uint64_t* made = nullptr;
     EXPECT_EQ(nvm_tx_begin(pool), 0);
@@ -276,6 +285,7 @@ TEST_F(log_engine, holds_objects_of_any_size_after_those_of_any_other) {
         room = false;
       }
       ASSERT_GT(all.size() * (size + 64), o.capacity / 2) << size << " bytes, round " << round;
+      ASSERT_GE(addresses_taken(), all.size() * size);
       for (std::size_t i = 0; i < all.size(); ++i) {
         ASSERT_TRUE(all[i][0] == fill(i) && all[i][size - 1] == fill(i)) << size << " bytes, round " << round;
       }
@@ -288,6 +298,7 @@ TEST_F(log_engine, holds_objects_of_any_size_after_those_of_any_other) {
       }
     }
     reopen();
+    ASSERT_LT(addresses_taken(), o.capacity / 8);
   }
   EXPECT_EQ(findings(), "");
 }
