@@ -2,9 +2,10 @@
 """Kills durable Redis over and over; nothing that was answered is lost, and nothing else is there.
 
 Method: four connections, each in a database of its own, send commands of all types of data, drawn from a seed, one
-after the other.  The server is killed in between, and started again over its pool.  A plain Redis gets the same
-commands: each database must be as that one's after the commands that were answered, or after one more, whose answer
-had not come.  Digests of all keys are compared (DEBUG DIGEST-VALUE), and their number.
+after the other; each loads, calls and deletes a library of functions of its own. The server is killed in between, and
+started again over its pool. A plain Redis gets the same commands: each database must be as that one's after the
+commands that were answered, or after one more, whose answer had not come. Digests of all keys are compared (DEBUG
+DIGEST-VALUE), their number, and the library with its code.
 
 usage: kill_test.py --plain SERVER --durable SERVER... --pool FILE [--kills N] [--seed N] [--pipeline N]
 Exit codes: 0 all as it should be, 1 not.
@@ -104,7 +105,17 @@ def text(draw):
     return bytes(draw.choice(b"abcdefgh") for _ in range(min(size, 40))) * (size // 40 + 1)
 
 
-def command(draw, number):
+def function_command(draw, number, database, key):
+    """Of the library of a database, whose code says the number of the command that loaded it."""
+    code = (f"#!lua name=library{database}\nredis.register_function('function{database}', "
+            f"function(keys) return redis.call('HSET', keys[1], 'number', {number}) end) --{'x' * draw.randrange(500)}")
+    load, call = ("FUNCTION", "LOAD", "REPLACE", code), ("FCALL", f"function{database}", 1, key)
+    return draw.choice((
+        [load], [("FUNCTION", "LOAD", code)], [("FUNCTION", "DELETE", f"library{database}")], [call], [call],
+        [("MULTI",), ("SET", f"s{number % KEYS}", number), load, call, ("EXEC",)]))
+
+
+def command(draw, number, database):
     """A command, or several that are one (MULTI)."""
     key = lambda kind: f"{kind}{draw.randrange(KEYS)}"  # noqa: E731
     member = lambda: f"m{draw.randrange(300)}"  # noqa: E731
@@ -142,6 +153,8 @@ def command(draw, number):
     kind = draw.choice(("string",) * 4 + ("list", "hash", "set", "sorted", "stream", "keys", "script"))
     if draw.random() < 0.03:
         return [("MULTI",), kinds["string"](), kinds["hash"](), kinds["list"](), ("EXEC",)]
+    if draw.random() < 0.03:
+        return function_command(draw, number, database, key("h"))
     if draw.random() < 0.0005:
         return [("FLUSHDB", draw.choice(("SYNC", "ASYNC")))]
     return [kinds[kind]()]
@@ -154,15 +167,15 @@ class Client(threading.Thread):
         super().__init__()
         self.connection = Connection(path)
         self.connection.call("SELECT", database)
-        self.seed, self.first, self.pipeline = seed, first, pipeline
+        self.database, self.seed, self.first, self.pipeline = database, seed, first, pipeline
         self.answered = 0  # of `sent`
         self.sent = []
 
     def run(self):
         try:
             while True:
-                batch = [command(random.Random(f"{self.seed} {self.first + len(self.sent) + i}"),
-                                 self.first + len(self.sent) + i) for i in range(self.pipeline)]
+                numbers = [self.first + len(self.sent) + i for i in range(self.pipeline)]
+                batch = [command(random.Random(f"{self.seed} {n}"), n, self.database) for n in numbers]
                 self.sent += batch
                 self.connection.send(*(words for c in batch for words in c))
                 for c in batch:
@@ -178,6 +191,10 @@ def digest(connection):
     return keys, connection.call("DEBUG", "DIGEST-VALUE", *keys) if keys else []
 
 
+def library(connection, database):
+    return connection.call("FUNCTION", "LIST", "LIBRARYNAME", f"library{database}", "WITHCODE")
+
+
 def apply(connection, c):
     connection.send(*c)
     for _ in c:
@@ -188,9 +205,9 @@ def as_far_as(twin, durable, client):
     """The twin goes on to where the durable one is; the number of commands that this one has."""
     for c in client.sent[:client.answered]:
         apply(twin, c)
-    wanted = digest(durable)
+    wanted = digest(durable), library(durable, client.database)
     for count in range(client.answered, len(client.sent) + 1):
-        found = digest(twin)
+        found = digest(twin), library(twin, client.database)
         if found == wanted:
             return count
         if count < len(client.sent):
@@ -198,8 +215,10 @@ def as_far_as(twin, durable, client):
     return None
 
 
-def tell_difference(twin, durable):
+def tell_difference(twin, durable, database):
     """Of a durable database and of its twin after all commands."""
+    if library(twin, database) != library(durable, database):
+        print(f"functions: durable {library(durable, database)}, plain {library(twin, database)}", file=sys.stderr)
     found, wanted = (dict(zip(*digest(c))) for c in (durable, twin))
     for key in sorted(set(found) | set(wanted)):
         if found.get(key) != wanted.get(key):
@@ -243,7 +262,7 @@ def main():
                 now.call("SELECT", i)
                 count = as_far_as(twins[i], now, c)
                 if count is None:
-                    tell_difference(twins[i], now)
+                    tell_difference(twins[i], now, i)
                     sys.exit(f"kill_test: kill {kill + 1}, database {i}: neither as after the {c.answered} commands "
                              f"that were answered, nor after any of the {len(c.sent)} that were sent; "
                              f"seed {options.seed}")

@@ -19,8 +19,9 @@ source "$here/../common.sh"
 units=${UNITS:-unit/printver unit/dump unit/auth unit/protocol unit/keyspace unit/scan unit/info unit/info-command
   unit/type/string unit/type/incr unit/type/list unit/type/list-2 unit/type/list-3 unit/type/set unit/type/zset
   unit/type/hash unit/type/stream unit/type/stream-cgroups unit/sort unit/expire unit/multi unit/quit unit/pubsub
-  unit/scripting unit/slowlog unit/geo unit/hyperloglog unit/bitops unit/bitfield unit/lazyfree unit/pendingquerybuf
-  unit/limits unit/obuf-limits unit/tracking unit/querybuf unit/replybufsize unit/latency-monitor unit/acl}
+  unit/scripting unit/functions unit/slowlog unit/geo unit/hyperloglog unit/bitops unit/bitfield unit/lazyfree
+  unit/pendingquerybuf unit/limits unit/obuf-limits unit/tracking unit/querybuf unit/replybufsize
+  unit/latency-monitor unit/acl}
 
 # made <name> <compiler> [make argument...]
 made() {

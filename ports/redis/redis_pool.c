@@ -1,8 +1,8 @@
 /* Redis' databases in a pool: which pool, where they begin in it, when a transaction ends.
  *
- * The root has the two dictionaries of each database.  Objects point to tables and functions of the program (types of
- * dictionaries), which -fnvm-statics puts right in another process and in another build; another version of Redis may
- * lay objects out in another way, and is refused.
+ * The root has the two dictionaries of each database, and the code of each library of functions.  Objects point to
+ * tables and functions of the program (types of dictionaries), which -fnvm-statics puts right in another process and in
+ * another build; another version of Redis may lay objects out in another way, and is refused.
  *
  * A process that dies leaves the objects of its connections and its temporary values; they are freed at the next start,
  * conservatively: every word of Redis may be a pointer. */
@@ -15,11 +15,13 @@
 #include <string.h>
 
 #include "bio.h"
+#include "functions.h"
 #include "redis_pool.h"
 #include "version.h"
 
 void loadDataFromDisk(void);
 void zmalloc_has(size_t bytes);
+void lazyfreeFreeDatabase(void* parts[]);
 extern int ProcessingEventsWhileBlocked;
 
 struct pool_database {
@@ -27,12 +29,14 @@ struct pool_database {
   dict* expires;
 };
 struct pool_root {
-  char version[32];
+  char version[24];
+  dict* libraries; /* code by name; NULL: none yet, as in pools of a time when functions were not kept */
   uint8_t seed[16];
   uint64_t whole; /* it has all that it began with */
   uint64_t databases;
   struct pool_database database[];
 };
+_Static_assert(offsetof(struct pool_root, seed) == 32, "the root of pools that exist");
 
 static NVM_POOL* heap;
 static struct pool_root* root;
@@ -125,6 +129,70 @@ static void keep_roots(void) {
   }
 }
 
+/* What Redis and Lua make of a library belongs to the process; its code is kept, and loaded at the next start. */
+static int library_joined;         /* since they were kept last */
+static const dict* libraries_kept; /* what functionsLibGet() gave then */
+
+void* pool_library_name(dict* libraries, const void* name) {
+  library_joined = 1;
+  return dictSdsDup(libraries, name);
+}
+
+/* A library joins under a copy of its name.  Where none has joined since, one that left shows in their number, or in
+ * another dictionary, which begins empty. */
+static int libraries_changed(const dict* now) {
+  const unsigned long kept = root->libraries != NULL ? dictSize(root->libraries) : 0;
+  return library_joined || now != libraries_kept || dictSize(now) != kept;
+}
+
+static void forget_libraries_not_in(dict* now) {
+  dictIterator* each = dictGetSafeIterator(root->libraries);
+  for (dictEntry* e; (e = dictNext(each)) != NULL;) {
+    if (dictFind(now, dictGetKey(e)) == NULL) dictDelete(root->libraries, dictGetKey(e));
+  }
+  dictReleaseIterator(each);
+}
+
+/* Keeps the code of the libraries as they are now; what is the same already is not stored to. */
+static void keep_libraries(void) {
+  dict* now = functionsLibGet();
+  if (!libraries_changed(now)) return;
+  NVM_SCOPE(heap);
+  library_joined = 0;
+  libraries_kept = now;
+  if (root->libraries == NULL) {
+    if (dictSize(now) == 0) return;
+    root->libraries = dictCreate(&hashDictType);
+  }
+  forget_libraries_not_in(now);
+  dictIterator* each = dictGetIterator(now);
+  for (dictEntry* e; (e = dictNext(each)) != NULL;) {
+    const functionLibInfo* library = dictGetVal(e);
+    const sds kept = dictFetchValue(root->libraries, library->name);
+    if (kept != NULL && sdscmp(kept, library->code) == 0) continue;
+    if (kept != NULL) dictDelete(root->libraries, library->name);
+    dictAdd(root->libraries, sdsdup(library->name), sdsdup(library->code));
+  }
+  dictReleaseIterator(each);
+}
+
+static void load_libraries(void) {
+  NVM_SCOPE(NULL);
+  if (root->libraries == NULL) return;
+  dictIterator* each = dictGetIterator(root->libraries);
+  for (dictEntry* e; (e = dictNext(each)) != NULL;) {
+    sds why = NULL;
+    sds name = functionsCreateWithLibraryCtx(dictGetVal(e), 0, &why, functionsLibCtxGetCurrent(), 0);
+    if (name == NULL) {
+      char what[128];
+      snprintf(what, sizeof what, "load the library %s of functions", (char*)dictGetKey(e));
+      give_up(what, why != NULL ? why : "no reason is known");
+    }
+    sdsfree(name);
+  }
+  dictReleaseIterator(each);
+}
+
 static void take_database(redisDb* db, const struct pool_database* from) {
   dictRelease(db->dict);
   dictRelease(db->expires);
@@ -170,13 +238,17 @@ void pool_attach(void) {
   zmalloc_has(in_use);
   need(nvm_tx_next(heap) == 0, "begin");
   need(nvm_scope_begin(heap).begun, "scope");
-  if (!root->whole) memset(root->database, 0, root->databases * sizeof root->database[0]);
+  if (!root->whole) {
+    memset(root->database, 0, root->databases * sizeof root->database[0]);
+    root->libraries = NULL;
+  }
   for (int i = 0; i < server.dbnum; i++) take_database(&server.db[i], &root->database[i]);
   keep_roots();
   for (uint64_t i = (uint64_t)server.dbnum; i < root->databases; i++) {
     if (root->database[i].keys != NULL && dictSize(root->database[i].keys) != 0)
       give_up("configuration", "the pool has more databases than `databases` says");
   }
+  load_libraries();
   if (!root->whole) {
     loadDataFromDisk();
     keep_roots();
@@ -187,10 +259,60 @@ void pool_attach(void) {
             (unsigned long long)dictSize(server.db[0].dict), (unsigned long long)report.freed_objects);
 }
 
+/* Databases that were emptied in this turn.  When that is committed nothing leads to their dictionaries, which are
+ * freed in transactions of bounded size; what a dead process leaves of them is collected at the next start. */
+struct emptied {
+  struct emptied* next;
+  void* parts[2];
+};
+static struct emptied* emptied;
+
+static void empty_after_the_turn(void* parts[2]) {
+  NVM_SCOPE(NULL);
+  struct emptied* one = zmalloc(sizeof *one);
+  *one = (struct emptied){emptied, {parts[0], parts[1]}};
+  emptied = one;
+}
+
+static void commit_if_large(void) {
+  const uint64_t enough = (uint64_t)16 << 20;
+  nvm_tx_room room;
+  need(nvm_tx_get_room(heap, &room) == 0, "the log's room");
+  if (room.used > (room.most != 0 && room.most / 4 < enough ? room.most / 4 : enough))
+    need(nvm_tx_next(heap) == 0, "commit");
+}
+
+/* The dictionary still says how many there were. */
+static void free_entries(dict* of) {
+  for (int t = 0; t < 2; t++) {
+    for (unsigned long i = 0; i < DICTHT_SIZE(of->ht_size_exp[t]); i++) {
+      for (dictEntry* e; (e = of->ht_table[t][i]) != NULL; commit_if_large()) {
+        of->ht_table[t][i] = e->next;
+        dictFreeKey(of, e);
+        dictFreeVal(of, e);
+        zfree(e);
+      }
+    }
+  }
+}
+
+static void free_emptied(void) {
+  while (emptied != NULL) {
+    struct emptied* one = emptied;
+    emptied = one->next;
+    for (int i = 0; i < 2; i++) free_entries(one->parts[i]);
+    lazyfreeFreeDatabase(one->parts);
+    zfree(one);
+  }
+  need(nvm_tx_next(heap) == 0, "commit");
+}
+
 void pool_turn(void) {
   if (heap == NULL) return;
   keep_roots();
+  keep_libraries();
   need(nvm_tx_next(heap) == 0, "commit");
+  if (emptied != NULL) free_emptied();
 }
 
 void pool_before_replies(void) {
@@ -225,7 +347,9 @@ void pool_lazy_free(void (*job)(void* arguments[]), int count, ...) {
   va_start(all, count);
   for (int i = 0; i < count && i < 2; i++) arguments[i] = va_arg(all, void*);
   va_end(all);
-  if (heap != NULL) {
+  if (heap != NULL && job == lazyfreeFreeDatabase) {
+    empty_after_the_turn(arguments);
+  } else if (heap != NULL) {
     job(arguments);
   } else {
     bioCreateLazyFreeJob(job, count, arguments[0], arguments[1]);

@@ -8,6 +8,7 @@
 #include <nvm/malloc.h>
 #include <stdint.h>
 
+struct dict;
 struct redisObject;
 
 int pool_is_on(void);
@@ -29,7 +30,9 @@ void pool_loads(void);
 struct redisObject* pool_value(struct redisObject* value);
 /* The same for an argument, to which the client has the reference. */
 struct redisObject* pool_argument(struct redisObject* argument);
-/* bioCreateLazyFreeJob(), or at once. */
+/* The copy of a library's name under which it joins others: a library of functions may have come or changed. */
+void* pool_library_name(struct dict* libraries, const void* name);
+/* bioCreateLazyFreeJob(); with a pool at once, of a database after the turn. */
 void pool_lazy_free(void (*job)(void* arguments[]), int count, ...);
 /* Whether the time of last use is worth a durable store. */
 int pool_stores_lru(unsigned before, unsigned now);
