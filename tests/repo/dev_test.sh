@@ -24,7 +24,7 @@ expect 2 "no preset 'fast'; presets: release" test fast
 expect 0 "test quick" help
 expect 2 "test quick takes no further arguments" test quick -R undo
 expect 2 "unknown argument '--what'" lint --what
-expect 2 "port needs a name; there are: advisor gawk lua memcached redis unqlite" port
+expect 2 "port needs a name; there are: advisor dropin gawk lua memcached redis unqlite" port
 expect 2 "the port of vi is absent" port vi
 expect 2 "no port '../tests'" port ../tests
 expect 2 "unknown argument '--what'" setup --what
