@@ -9,9 +9,9 @@ suite-log-free.json one document, also as an HTML page (suite_report.py); lockfr
 region.json and region-parts.json one (region_report.py); lewat.json one (lewat_report.py); gc.json and counting.json one
 (gc_report.py); relocation.json one (relocation_report.py); logheap.json and mapping.json one (logheap_report.py);
 server.json and server-ssd.json one (server_report.py), churn.json one (churn_report.py), stores.json one
-(stores_report.py), ycsb.json and ycsb-breeze.json one (ycsb_report.py). Of lockfree, region, lewat, gc, counting,
-relocation, logheap and stores what several runs have left (NAME*.json) becomes one document. Needs matplotlib
-(python3-matplotlib).
+(stores_report.py), tier.json one (tier_report.py), ycsb.json and ycsb-breeze.json one (ycsb_report.py). Of lockfree, region,
+lewat, gc, counting, relocation, logheap and stores what several runs have left (NAME*.json) becomes one document. Needs
+matplotlib (python3-matplotlib).
 """
 
 import argparse
@@ -40,6 +40,7 @@ import relocation_report  # noqa: E402
 import server_report  # noqa: E402
 import stores_report  # noqa: E402
 import suite_report  # noqa: E402
+import tier_report  # noqa: E402
 import ycsb_report  # noqa: E402
 from report_parts import machine_lines, number, table  # noqa: E402
 
@@ -314,6 +315,7 @@ def main():
     written += server_report.write(arguments.results, arguments.out)
     written += churn_report.write(arguments.results, arguments.out)
     written += stores_report.write(arguments.results, arguments.out)
+    written += tier_report.write(arguments.results, arguments.out)
     written += ycsb_report.write(arguments.results, arguments.out)
     if not written:
         sys.exit(f"report: no results in {arguments.results}; ./dev bench makes them")

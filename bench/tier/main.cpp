@@ -223,8 +223,10 @@ void measure(runner& r, const options& o) {
        },
        true},
   };
+  // In turn, several times: what disturbs the machine disturbs neighbours alike.
   for (const trace& t : traces) {
-    for (std::uint32_t policy = NVM_TIER_STEADY; policy <= NVM_TIER_FIFO; ++policy) {
+    for (std::uint32_t i = 0; i < o.runs * NVM_TIER_FIFO; ++i) {
+      const std::uint32_t policy = NVM_TIER_STEADY + i % NVM_TIER_FIFO;
       if (!o.selects(std::string{t.name} + "-" + policies[policy])) continue;
       r.attempt([&] {
         ground g{o, objects, data / 4, policy};
@@ -243,7 +245,6 @@ void measure(runner& r, const options& o) {
     }
   }
   if (!o.selects("fits")) return;
-  // In turn, several times: what disturbs the machine disturbs neighbours alike.
   for (unsigned i = 0; i < o.runs; ++i) {
     for (const bool tier : {false, true}) {
       r.attempt([&] {
