@@ -12,8 +12,8 @@ import statistics
 from report_parts import machine_lines, number, table
 
 POLICIES = ("steady", "uflru", "lru", "cflru", "second-chance", "fifo")
-TRACES = {"zipfian": "by Zipf's law", "scan": "round and round", "both": "every second one of each",
-          "halves": "by Zipf's law in one half, in turns; only that half is referenced"}
+TRACES = {"zipfian": "by Zipf's law", "scan": "round and round", "both": "by turns in these two ways",
+          "halves": "by Zipf's law of one half at a time, and only that half is referenced"}
 
 
 def figures_of(benchmarks, name):
