@@ -236,8 +236,8 @@ bool participant::wait_for_leaving(const void* subject, std::uint64_t patience_n
   each([&](const participant& p) {
     const std::uint64_t then = p.entered_.load(std::memory_order_relaxed);
     const auto is_inside = [&] {
-      // acquire: pairs with the release in leave(): what its transactions did, and how often it has entered.
-      return p.active_.load(std::memory_order_acquire) != 0 && p.entered_.load(std::memory_order_relaxed) == then &&
+      // acquire: pairs with the releases in leave() and in publish(): what its transactions did.
+      return p.active_.load(std::memory_order_acquire) != 0 && p.entered_.load(std::memory_order_acquire) == then &&
              p.subject_.load(std::memory_order_relaxed) == subject;
     };
     while (all && is_inside()) {
