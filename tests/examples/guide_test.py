@@ -35,7 +35,7 @@ def main():
             if language == "sh":
                 done = subprocess.run(["bash", "-ec", contents], cwd=folder, env=environment, capture_output=True, text=True,
                                       check=False, timeout=240)
-                # What make echoes is the machine's.
+                # Lines that make and patch print depend on the machine.
                 printed = "".join(x + "\n" for x in done.stdout.splitlines() if not x.startswith(("holdfast-cc ", "patching ")))
                 if done.returncode != 0:
                     sys.exit(f"{guide}:{line}: exit code {done.returncode}\n{contents}{done.stdout}{done.stderr}")
